@@ -1,0 +1,142 @@
+"""Every error that homespec raises on purpose.
+
+    HomespecError
+      ConfigError                an option or a setting is not usable
+      ModelError
+        ModelNotFoundError       no such model in the catalogue, none such on disk
+        ModelFormatError         the file is not a GGUF model that can be opened
+        VocabMismatchError       a draft model does not speak the target's tokens
+      ResourceError
+        ContextOverflowError     more tokens than the context holds
+        DiskSpaceError           not enough room for a download
+        MemoryBudgetError        not enough memory for what was asked
+      RuntimeCallError
+        DecodeError              llama.cpp could not decode
+        DecodeAbortedError       a decode was stopped on request
+        CacheRollbackError       the KV cache could not be truncated
+      CatalogError
+        CatalogEntryError        an entry of the catalogue is wrong
+        ChecksumError            a file differs from what the catalogue promises
+        DownloadError            a source did not deliver
+
+The message is one sentence that says what was needed and what was found, with numbers, units and the file.
+The hint is an instruction. Only `homespec.cli` turns an error into an exit code.
+"""
+
+from __future__ import annotations
+
+import re
+
+
+class HomespecError(Exception):
+    """A failure that the user can act on: shown as one sentence and a hint, never as a traceback."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    @property
+    def code(self) -> str:
+        """The class name in snake case without `Error`: what `--json` prints."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__.removesuffix("Error")).lower()
+
+
+class ConfigError(HomespecError):
+    """An option or setting has a value that cannot be used."""
+
+    exit_code = 2
+
+
+class ModelError(HomespecError):
+    """A model cannot be used."""
+
+
+class ModelNotFoundError(ModelError):
+    """The named model is neither in the catalogue nor on disk."""
+
+
+class ModelFormatError(ModelError):
+    """The file is not a GGUF model that this build can open."""
+
+
+class VocabMismatchError(ModelError):
+    """The draft model's tokens are not the target's."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        first_difference: int | None = None,
+        target_text: str = "",
+        draft_text: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.first_difference = first_difference
+        self.target_text = target_text
+        self.draft_text = draft_text
+
+
+class ResourceError(HomespecError):
+    """The machine does not have what was asked for."""
+
+
+class ContextOverflowError(ResourceError):
+    """More tokens than the context holds."""
+
+    def __init__(self, num_tokens: int, context_tokens: int) -> None:
+        super().__init__(
+            f"The prompt has {num_tokens:,} tokens; the context holds {context_tokens:,}, "
+            "and the answer needs room as well.",
+            hint=f"Shorten the prompt, or pass --context-tokens {-(-(num_tokens + 512) // 1024) * 1024}.",
+        )
+        self.num_tokens = num_tokens
+        self.context_tokens = context_tokens
+
+
+class DiskSpaceError(ResourceError):
+    """A download needs more room than the disk has."""
+
+
+class MemoryBudgetError(ResourceError):
+    """A model needs more memory than the machine can give."""
+
+    def __init__(self, message: str, *, hint: str = "", needed_bytes: int = 0, available_bytes: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.needed_bytes = needed_bytes
+        self.available_bytes = available_bytes
+
+
+class RuntimeCallError(HomespecError):
+    """A call into llama.cpp failed."""
+
+
+class DecodeError(RuntimeCallError):
+    """llama.cpp could not decode a batch."""
+
+
+class DecodeAbortedError(RuntimeCallError):
+    """A decode was stopped on request (Ctrl-C); the KV cache is as it was before the call."""
+
+
+class CacheRollbackError(RuntimeCallError):
+    """The KV cache could not be truncated; it has been cleared and must be filled anew."""
+
+
+class CatalogError(HomespecError):
+    """A catalogue entry or a download failed."""
+
+
+class CatalogEntryError(CatalogError):
+    """An entry of the catalogue is malformed."""
+
+
+class ChecksumError(CatalogError):
+    """A file is not the one that the catalogue promises."""
+
+
+class DownloadError(CatalogError):
+    """A source did not deliver the file."""
