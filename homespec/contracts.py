@@ -24,8 +24,12 @@ class TokenModel(Protocol):
         """The most tokens that the KV cache holds."""
 
     @property
+    def cached_tokens(self) -> Sequence[int]:
+        """The tokens in the KV cache now; a view, not to be modified."""
+
+    @property
     def num_cached_tokens(self) -> int:
-        """Tokens in the KV cache now."""
+        """How many they are."""
 
     def decode(self, tokens: Sequence[int], rows: Rows = "all") -> FloatArray:
         """Appends tokens to the KV cache and returns logits.
@@ -52,7 +56,7 @@ class TokenModel(Protocol):
 
 
 class Drafter(Protocol):
-    """Proposes tokens that probably follow. It owns whatever state makes that cheap."""
+    """Proposes tokens that probably follow. It lives for one request; models and caches outlive it."""
 
     @property
     def name(self) -> str:
@@ -70,9 +74,6 @@ class Drafter(Protocol):
             keep_going: asked with the drafter's confidence in the next token before that token is drawn;
                 the draft ends when it answers False.
         """
-
-    def close(self) -> None:
-        """Frees what the drafter owns; it must not be used afterwards."""
 
 
 class Verifier(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -119,6 +119,23 @@ class SamplingParams:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestParams:
+    """What one request asks for beside its prompt.
+
+    Attributes:
+        sampling: how tokens are chosen.
+        verifier: None for the default: greedy at temperature 0, otherwise rejection.
+        max_tokens: the most tokens of the reply; None for as many as the context holds.
+        stop: the reply ends before the first of these strings.
+    """
+
+    sampling: SamplingParams = SamplingParams()
+    verifier: VerifierName | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StepRecord:
     """One step of the loop: one target decode and what came of it.
 
@@ -212,5 +229,5 @@ class Reply:
     drafter: str
     verifier: VerifierName
     seed: int
-    stats: GenerationStats = field(default_factory=GenerationStats)
-    plan: PlanSummary | None = None
+    stats: GenerationStats
+    plan: PlanSummary

@@ -1,0 +1,1 @@
+"""The central loop (`loop.decode_steps`) and when it ends (`stopping`)."""

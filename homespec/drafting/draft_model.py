@@ -1,0 +1,55 @@
+"""A smaller model of the same vocabulary proposes tokens one by one (Leviathan et al. 2211.17192, section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from homespec.contracts import KeepGoing, TokenModel
+from homespec.drafting.prefix import rewind
+from homespec.records import NO_DRAFT, Draft, TokenDistribution
+from homespec.sampling import Picker
+
+
+class DraftModelDrafter:
+    """Drafts with a second model, whose KV cache follows the history by longest common prefix.
+
+    Nothing is prefilled before the first proposal: a request that never drafts never pays for it.
+    """
+
+    name = "draft-model"
+
+    def __init__(self, model: TokenModel, picker: Picker, is_end: Callable[[int], bool]) -> None:
+        """Borrows the model.
+
+        Args:
+            model: the draft model; its vocabulary has passed the gate against the target's.
+            picker: chooses tokens from its logits through the request's processors.
+            is_end: whether a token ends the reply; nothing is drafted after one.
+        """
+        self._model = model
+        self._picker = picker
+        self._is_end = is_end
+
+    def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
+        """See `Drafter.propose`."""
+        # The last drafted token need not be decoded: only its predecessors enter the draft model's cache.
+        max_tokens = min(max_tokens, self._model.context_tokens - len(tokens) + 1)
+        if max_tokens < 1 or max(tokens) >= self._model.vocab_size:
+            return NO_DRAFT
+        row = self._model.decode(tokens[rewind(self._model, tokens) :], rows="last")[0]
+        context = list(tokens)
+        probs: list[TokenDistribution] = []
+        confidences: list[float] = []
+        while True:
+            candidate = self._picker.look(row, context)
+            if not keep_going(candidate.confidence):
+                break
+            token, distribution = candidate.draw(len(context))
+            context.append(token)
+            confidences.append(candidate.confidence)
+            if distribution is not None:
+                probs.append(distribution)
+            if len(confidences) == max_tokens or self._is_end(token):
+                break
+            row = self._model.decode([token], rows="last")[0]
+        return Draft(tuple(context[len(tokens) :]), tuple(probs) or None, tuple(confidences))

@@ -1,0 +1,127 @@
+"""An opened target with its drafters, ready to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from homespec.drafting.chain import ChainDrafter
+from homespec.drafting.draft_model import DraftModelDrafter
+from homespec.drafting.length import FixedLength
+from homespec.drafting.ngram import NgramDrafter
+from homespec.drafting.none import NoDrafter
+from homespec.contracts import Drafter
+from homespec.engine.generation import Generation
+from homespec.engine.opening import OpenedModel, open_models
+from homespec.engine.session import Session
+from homespec.engine.settings import EngineSettings
+from homespec.errors import ContextOverflowError, ConfigError
+from homespec.records import Message, PlanSummary, RequestParams
+from homespec.runtime.binding import AbortFlag
+from homespec.runtime.vocabulary import Vocabulary
+from homespec.sampling import Picker, make_sampling
+
+
+class Engine:
+    """Opens the models once and answers any number of requests, one at a time.
+
+    Example:
+        with Engine("smollm2-135m-instruct") as engine:
+            print(engine.session().reply("Why is the sky blue?").text)
+    """
+
+    def __init__(self, target: str | EngineSettings, **settings: object) -> None:
+        """Opens the models.
+
+        Args:
+            target: name or path of the target, or all settings at once.
+            **settings: fields of `EngineSettings`.
+
+        Raises:
+            HomespecError: see `opening.open_models`.
+        """
+        if isinstance(target, str):
+            target = EngineSettings(target, **settings)  # type: ignore[arg-type]
+        self.settings = target
+        self.abort = AbortFlag()
+        self._opened = open_models(target, self.abort)
+
+    @property
+    def plan(self) -> PlanSummary:
+        """Whether replies are speculated for, and why."""
+        return self._opened.plan
+
+    @property
+    def target_name(self) -> str:
+        """The target's name in the catalogue, or its file's."""
+        return self._opened.target.name
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The target's tokenizer."""
+        return self._opened.target.model.vocabulary
+
+    @property
+    def context_tokens(self) -> int:
+        """What the target's context holds."""
+        return self._opened.target.context.context_tokens
+
+    def session(self, system: str | None = None) -> Session:
+        """A new conversation."""
+        return Session(self, system)
+
+    def chat_tokens(self, messages: Sequence[Message]) -> list[int]:
+        """The prompt for the next message of a conversation, through the model's chat template."""
+        return self._opened.target.model.chat_template.tokens(messages)
+
+    def generate(self, tokens: Sequence[int], params: RequestParams = RequestParams()) -> Generation:
+        """Starts a reply to a prompt; iterate over it to run it.
+
+        Args:
+            tokens: the whole prompt. What its beginning shares with the last request is not decoded again.
+            params: of this request.
+
+        Raises:
+            ContextOverflowError: the prompt leaves no room for an answer.
+            ConfigError: a parameter cannot be used, or the prompt is empty.
+        """
+        if not tokens:
+            raise ConfigError("The prompt is empty.", hint="Give some text.")
+        if len(tokens) >= self.context_tokens:
+            raise ContextOverflowError(len(tokens), self.context_tokens)
+        if params.max_tokens is not None and params.max_tokens < 1:
+            raise ConfigError(f"--max-tokens is {params.max_tokens}; at least 1 is needed.")
+        sampling = make_sampling(params.sampling, params.verifier, self._opened.num_shared_tokens)
+        self.abort.clear()
+        return Generation(
+            target=self._opened.target,
+            tokens=list(tokens),
+            params=params,
+            drafter=self._drafter(sampling.picker),
+            sampling=sampling,
+            lengths=FixedLength(self.plan.draft_length, self.settings.min_confidence),
+            plan=self.plan,
+        )
+
+    def _drafter(self, picker: Picker) -> Drafter:
+        drafters = [self._link(link, picker) for link in self._opened.links]
+        if not drafters:
+            return NoDrafter()
+        return drafters[0] if len(drafters) == 1 else ChainDrafter(drafters)
+
+    def _link(self, link: str | OpenedModel, picker: Picker) -> Drafter:
+        if isinstance(link, OpenedModel):
+            return DraftModelDrafter(link.context, picker, self.vocabulary.is_end)
+        return NgramDrafter()
+
+    def close(self) -> None:
+        """Frees the models; safe to call twice."""
+        self._opened.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,113 @@
+"""Arithmetic on token distributions that are stored on their support."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from homespec.records import Draft, IntArray, TokenDistribution
+
+_BLOCK_TOKENS = 512
+
+
+@lru_cache(maxsize=8)
+def full_support(num_tokens: int) -> IntArray:
+    """Every token id from 0 on: shape (num_tokens,), int64, read-only, one shared array per size.
+
+    Sharing it saves the array per row, and lets `residual` see by identity that two supports are aligned.
+    """
+    ids = np.arange(num_tokens, dtype=np.int64)
+    ids.flags.writeable = False
+    return ids
+
+
+def one_hot(token: int) -> TokenDistribution:
+    """The distribution of a token that is certain."""
+    return TokenDistribution(np.array([token], dtype=np.int64), np.ones(1))
+
+
+def proposal(draft: Draft, index: int) -> TokenDistribution:
+    """The distribution that draft token `index` was drawn from; one-hot for a deterministic drafter."""
+    return one_hot(draft.tokens[index]) if draft.probs is None else draft.probs[index]
+
+
+def probability(distribution: TokenDistribution, token: int) -> float:
+    """The probability of one token, 0 outside the support."""
+    index = int(np.searchsorted(distribution.ids, token))
+    if index < distribution.ids.size and distribution.ids[index] == token:
+        return float(distribution.probs[index])
+    return 0.0
+
+
+def draw(distribution: TokenDistribution, uniform: float) -> int:
+    """Draws by the inverse of the cumulative distribution, in order of token ids.
+
+    Args:
+        distribution: at least one probability above zero.
+        uniform: in [0, 1).
+
+    Returns:
+        A token whose probability is above zero.
+    """
+    probs = distribution.probs
+    index = first_reaching(probs, uniform * float(probs.sum()), side="right")
+    while probs[index] == 0:  # Only where a sum rounded down.
+        index -= 1
+    return int(distribution.ids[index])
+
+
+def first_reaching(weights: npt.NDArray[np.float64], height: float, side: Literal["left", "right"]) -> int:
+    """The first index at which the running sum of `weights` reaches `height`, up to rounding of the sums.
+
+    Args:
+        weights: shape (n,), none below 0.
+        height: at most their sum.
+        side: as in `numpy.searchsorted`: "left" lets the sum equal the height, "right" has it exceed it.
+    """
+    # In two levels: a running sum over a whole vocabulary takes ten times as long as the sums of its blocks.
+    cumulative = np.add.reduceat(weights, np.arange(0, weights.size, _BLOCK_TOKENS)).cumsum()
+    block = min(int(np.searchsorted(cumulative, height, side=side)), cumulative.size - 1)
+    start = block * _BLOCK_TOKENS
+    inside = weights[start : start + _BLOCK_TOKENS]
+    rest = height - cumulative[block - 1] if block else height
+    return start + min(int(np.searchsorted(inside.cumsum(), rest, side=side)), inside.size - 1)
+
+
+def residual(
+    target: TokenDistribution, draft: TokenDistribution, scale: float = 1.0
+) -> tuple[TokenDistribution, float]:
+    """What the target still has to give where the draft gave too little: max(scale * target - draft, 0).
+
+    Leviathan et al. 2211.17192, section 2.3, for scale 1; Sun et al. 2403.10444, equation 5, in general.
+
+    Returns:
+        The residual normalised, on the target's support, and its mass before that. Where the mass is zero
+        the two distributions are equal up to rounding, and the target itself is returned.
+    """
+    missing = scale * target.probs
+    if target.ids is draft.ids:
+        missing -= draft.probs
+    elif draft.ids.size <= target.ids.size:
+        positions, found = _locate(target.ids, draft.ids)
+        missing[positions[found]] -= draft.probs[found]
+    else:
+        positions, found = _locate(draft.ids, target.ids)
+        missing[found] -= draft.probs[positions[found]]
+    np.maximum(missing, 0.0, out=missing)
+    mass = float(missing.sum())
+    if mass == 0.0:
+        return target, 0.0
+    missing /= mass
+    return TokenDistribution(target.ids, missing), mass
+
+
+def _locate(ids: IntArray, wanted: IntArray) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    """Where `wanted` ids stand in the ascending `ids`, and which of them do."""
+    last = ids.size - 1
+    # Strictly ascending from 0 to size - 1 is every id: each stands at its own index.
+    is_full = ids[0] == 0 and ids[-1] == last
+    positions = np.minimum(wanted if is_full else np.searchsorted(ids, wanted), last)
+    return positions, ids[positions] == wanted

@@ -1,0 +1,1 @@
+"""Step records to summaries, and facts about the machine and this process."""
