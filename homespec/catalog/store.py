@@ -100,7 +100,7 @@ def _unknown(name: str, catalog: Mapping[str, ModelEntry], others: Sequence[str]
     names = sorted({*catalog, *others})
     wanted = name.lower()
     near = [known for known in names if wanted in known]
-    near = near or difflib.get_close_matches(wanted, names, n=2, cutoff=0.5)
+    near = near or difflib.get_close_matches(wanted, names, n=2, cutoff=0.7)
     suggestion = f"Did you mean {' or '.join(near)}? " if near else ""
     return ModelNotFoundError(
         f"There is no model {name!r}.",

@@ -10,13 +10,14 @@ from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.length import FixedLength
 from homespec.drafting.ngram import NgramDrafter
 from homespec.drafting.none import NoDrafter
+from homespec.drafting.prefix import rewind
 from homespec.contracts import Drafter
 from homespec.engine.generation import Generation
 from homespec.engine.opening import OpenedModel, open_models
 from homespec.engine.session import Session
 from homespec.engine.settings import EngineSettings
 from homespec.errors import ContextOverflowError, ConfigError
-from homespec.records import Message, PlanSummary, RequestParams
+from homespec.records import FloatArray, Message, PlanSummary, RequestParams
 from homespec.runtime.binding import AbortFlag
 from homespec.runtime.vocabulary import Vocabulary
 from homespec.sampling import Picker, make_sampling
@@ -102,6 +103,18 @@ class Engine:
             lengths=FixedLength(self.plan.draft_length, self.settings.min_confidence),
             plan=self.plan,
         )
+
+    def next_logits(self, tokens: Sequence[int]) -> FloatArray:
+        """The target's logits after some tokens, by a decode of the last one alone, as plain decoding does it.
+
+        Returns:
+            Shape (vocab_size,), float32, a copy.
+        """
+        context = self._opened.target.context
+        kept = rewind(context, tokens)
+        if kept < len(tokens) - 1:
+            context.decode(tokens[kept:-1], rows="none")
+        return context.decode(tokens[-1:], rows="last")[0].copy()
 
     def _drafter(self, picker: Picker) -> Drafter:
         drafters = [self._link(link, picker) for link in self._opened.links]

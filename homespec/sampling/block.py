@@ -42,7 +42,7 @@ class BlockVerifier:
             num_accepted -= 1
             rest, mass = residual(targets[num_accepted], proposal(draft, num_accepted), reach[num_accepted])
             # Without mass there is nothing to recover with here, and shorter prefixes are as good.
-            stops = mass > 0 and self._chance.happens(mass / (mass + 1.0 - reach[num_accepted]))
+            stops = mass > 0 and self._chance.happens(mass / (mass + (1.0 - reach[num_accepted])))
             if stops or num_accepted == 0:
                 recovered = self._chance.choose(rest, len(history) + num_accepted)
                 return Verdict(num_accepted, (*draft.tokens[:num_accepted], recovered))

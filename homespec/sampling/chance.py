@@ -37,7 +37,7 @@ class SharedNoise:
     Each token gets an exponential waiting time with its probability as the rate, and the first to arrive is
     chosen: the Gumbel-max trick in another scale. Whoever draws at the same position with the same seed, from
     whatever distribution and vocabulary, meets the same noise: a draft model and the target often choose
-    alike, and the target's choice does not depend on the draft (Daliri, Musco, Suresh 2408.07978, section 3).
+    alike, and the target's choice does not depend on the draft (Daliri, Musco, Suresh 2408.07978).
 
     It has the `choose` of a `Chance` and, with no state, no `happens`: acceptance is equality.
     """
@@ -50,7 +50,7 @@ class SharedNoise:
         noise = exponential_noise(
             _mix_int(self._key + position * _GOLDEN_GAMMA), distribution.ids.view(np.uint64)
         )
-        with np.errstate(divide="ignore"):  # Tokens of probability zero never arrive.
+        with np.errstate(divide="ignore", over="ignore"):  # Tokens of (nearly) no probability never arrive.
             noise /= distribution.probs
         return int(distribution.ids[noise.argmin()])
 
@@ -58,7 +58,7 @@ class SharedNoise:
 def exponential_noise(key: int, ids: _Bits) -> npt.NDArray[np.float64]:
     """Standard exponential noise for token ids: output number id of the SplitMix64 generator seeded by `key`.
 
-    SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014, figure 17)
+    SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014)
     can be entered anywhere, so only the ids of the support are evaluated.
 
     Returns:

@@ -14,7 +14,7 @@ class CoupledVerifier:
     """A `Verifier` that accepts the draft while it equals the target's own draw at each position.
 
     The text depends on seed and target alone, whatever the drafter and the draft length (Daliri, Musco,
-    Suresh 2408.07978, section 3). A drafter that draws with the same noise is accepted most often.
+    Suresh 2408.07978). A drafter that draws with the same noise is accepted most often.
     """
 
     def __init__(self, processors: Processors, noise: SharedNoise) -> None:

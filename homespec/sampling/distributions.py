@@ -81,7 +81,7 @@ def residual(
 ) -> tuple[TokenDistribution, float]:
     """What the target still has to give where the draft gave too little: max(scale * target - draft, 0).
 
-    Leviathan et al. 2211.17192, section 2.3, for scale 1; Sun et al. 2403.10444, equation 5, in general.
+    Leviathan et al. 2211.17192, section 2.3, for scale 1; Sun et al. 2403.10444, algorithm 2, in general.
 
     Returns:
         The residual normalised, on the target's support, and its mass before that. Where the mass is zero

@@ -1,0 +1,5 @@
+"""`python -m homespec`."""
+
+from homespec.cli.main import main
+
+main()
