@@ -23,7 +23,9 @@ from homespec.records import Message, Reply, RequestParams, SamplingParams
 
 def main() -> None:
     """Prints a line per prompt and a summary."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", required=True)
     parser.add_argument("--draft", required=True)
     parser.add_argument("--draft-length", type=int, default=5)

@@ -1,15 +1,15 @@
 """Exact speculative decoding of GGUF models on machines without a GPU.
 
-    from homespec import Engine
+from homespec import Engine
 
-    with Engine("smollm2-135m-instruct") as engine:
-        print(engine.session().reply("Why is the sky blue?").text)
+with Engine("smollm2-135m-instruct") as engine:
+    print(engine.session().reply("Why is the sky blue?").text)
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from homespec.engine import Engine, Session
@@ -28,10 +28,11 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # Loaded on first use: `homespec --help` must import neither llama_cpp nor NumPy.
     import importlib
 
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    value: object = getattr(importlib.import_module(_HOMES[name]), name)
+    return value

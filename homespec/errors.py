@@ -104,7 +104,9 @@ class DiskSpaceError(ResourceError):
 class MemoryBudgetError(ResourceError):
     """A model needs more memory than the machine can give."""
 
-    def __init__(self, message: str, *, hint: str = "", needed_bytes: int = 0, available_bytes: int = 0) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", needed_bytes: int = 0, available_bytes: int = 0
+    ) -> None:
         super().__init__(message, hint=hint)
         self.needed_bytes = needed_bytes
         self.available_bytes = available_bytes

@@ -1,6 +1,6 @@
 """What a model costs in memory, from its GGUF header alone.
 
-Every price says what llama.cpp allocates and touches for one sequence on a CPU; the sources are named at each.
+Every price says what llama.cpp allocates and touches for one sequence on a CPU; each names its source.
 Prices of known architectures were compared with llama.cpp's own buffer sizes; for unknown ones they are an
 upper bound: never missing, never zero.
 """
@@ -29,7 +29,7 @@ _BATCH_TOKENS = 512
 _CELL_PADDING = 256
 _FLOAT_BYTES = 4
 _MASK_BYTES = 2  # the attention mask is f16 where flash attention is on, which it is on the CPU
-# Measured: RssAnon after loading SmolLM2 (49k tokens, 49k merges), Qwen2.5 (152k, 151k) and Gemma 3 (262k, none).
+# Measured: RssAnon after loading SmolLM2 (49k tokens, 49k merges), Qwen2.5 (152k, 151k), Gemma 3 (262k, 0).
 _TOKEN_BYTES = 158
 _MERGE_BYTES = 150
 # Measured: graphs, scheduler, cell table and small buffers of a model with its context.
@@ -55,7 +55,7 @@ class ModelFacts:
         state_bytes: running state of recurrent layers.
         activation_elements: per token of a batch, the most that is alive at once.
         operand_elements: per token of a batch, the widest operand of a multiplication.
-        file_bytes: size of the file, all of which is mapped.
+        data_bytes: the part of the file behind its header.
         tensor_bytes: number format -> bytes of the tensors in it.
         matrices: what some CPUs repack.
         num_tokens, num_merges: entries of the tokenizer.
@@ -79,7 +79,7 @@ class ModelFacts:
     state_bytes: int
     activation_elements: int
     operand_elements: int
-    file_bytes: int
+    data_bytes: int
     tensor_bytes: Mapping[str, int]
     matrices: tuple[MatrixGroup, ...]
     num_tokens: int
@@ -98,8 +98,8 @@ class ModelFacts:
 
     @property
     def mapped_bytes(self) -> int:
-        """Pages of the mapped file; llama.cpp maps and reads all of it (MAP_POPULATE)."""
-        return -(-self.file_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        """Pages of the mapped file: llama.cpp maps it, reads all of it, and unmaps the header again."""
+        return -(-self.data_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
 
     def repacked_bytes(self, cpu_features: frozenset[str]) -> int:
         """The second copy of weights that the CPU backend keeps, in anonymous memory."""
@@ -200,7 +200,7 @@ def model_facts(header: GgufHeader) -> ModelFacts:
         state_bytes=layout.state_bytes,
         activation_elements=activations,
         operand_elements=operand,
-        file_bytes=header.file_bytes,
+        data_bytes=header.file_bytes - header.data_offset,
         tensor_bytes=MappingProxyType(tensor_bytes),
         matrices=group_matrices(header.tensors),
         num_tokens=num_tokens,

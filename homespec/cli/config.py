@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +45,21 @@ def load_defaults() -> dict[str, dict[str, Any]]:
             raise ConfigError(f"{CONFIG_VARIABLE} names {path}, which is not there.") from None
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.", hint="Correct the file, or move it away.") from None
+        raise ConfigError(
+            f"{path} cannot be read: {error}.", hint="Correct the file, or move it away."
+        ) from None
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise ConfigError(
-                f"{path} sets {name!r} outside of a table.", hint=f"Put it below the command's name: [run]\n{name} = ..."
+                f"{path} sets {name!r} outside of a table.",
+                hint=f"Put it below the command's name: [run]\n{name} = ...",
             )
     return {
         name: {key.replace("-", "_"): value for key, value in table.items()} for name, table in tables.items()
     }
 
 
-def check_keys(command: str, known: set[str], defaults: dict[str, Any] | None) -> None:
+def check_keys(command: str, known: set[str], defaults: Mapping[str, Any] | None) -> None:
     """Refuses keys that the command has no option for.
 
     Raises:

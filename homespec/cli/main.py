@@ -41,7 +41,9 @@ class _LazyGroup(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="homespec")
 @click.option("-v", "--verbose", is_flag=True, help="Show what llama.cpp and homespec log.")
 @click.pass_context
@@ -75,7 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = INTERRUPTED_EXIT_CODE
     except click.ClickException as error:
         code = error.exit_code
-        hint = f"homespec {error.ctx.info_name} --help" if isinstance(error, click.UsageError) and error.ctx else ""
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        hint = f"{context.command_path} --help" if context else ""
         _report("usage", error.format_message(), hint, as_json="--json" in arguments)
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`); Python must not complain when it flushes at exit.
@@ -86,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _report(code: str, message: str, hint: str, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"error": {"code": code, "message": message, "hint": hint}}, ensure_ascii=False))
+        click.echo(
+            json.dumps({"error": {"code": code, "message": message, "hint": hint}}, ensure_ascii=False)
+        )
     click.echo(click.style("Error: ", fg="red", bold=True) + message, err=True)
     if hint:
         click.echo(click.style("Hint: ", bold=True) + hint, err=True)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import secrets
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +23,10 @@ DEFAULT_MODEL = "smollm2-135m-instruct"
 INTERRUPTED_EXIT_CODE = 130
 
 
-def _option(*names: str, **attributes: Any) -> Any:
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def _option(*names: str, **attributes: Any) -> Decorator:
     """An option that `HOMESPEC_<NAME>` can set as well."""
     long_name = max(names, key=len).split("/")[0]
     variable = "HOMESPEC_" + long_name.removeprefix("--").replace("-", "_").upper()
@@ -31,14 +35,30 @@ def _option(*names: str, **attributes: Any) -> Any:
 
 
 _MODEL_OPTIONS = [
-    _option("-m", "--model", default=DEFAULT_MODEL, help="Target: a name of `homespec models list`, or a GGUF file."),
     _option(
-        "-d", "--draft", default="auto",
+        "-m",
+        "--model",
+        default=DEFAULT_MODEL,
+        help="Target: a name of `homespec models list`, or a GGUF file.",
+    ),
+    _option(
+        "-d",
+        "--draft",
+        default="auto",
         help="auto, off, ngram, or a draft model's name or file; `ngram+NAME` asks one after the other.",
     ),
-    _option("--draft-length", type=int, default=5, help="The most tokens drafted per step; 0 decodes plainly."),
-    _option("--draft-min-confidence", type=float, default=0.4, help="Stop drafting where the draft model is less sure."),
-    _option("-c", "--context-tokens", type=int, help="Context size.  [default: 4096, or less if trained on less]"),
+    _option(
+        "--draft-length", type=int, default=5, help="The most tokens drafted per step; 0 decodes plainly."
+    ),
+    _option(
+        "--draft-min-confidence",
+        type=float,
+        default=0.4,
+        help="Stop drafting where the draft model is less sure.",
+    ),
+    _option(
+        "-c", "--context-tokens", type=int, help="Context size.  [default: 4096, or less if trained on less]"
+    ),
     _option("-t", "--threads", type=int, help="Threads for one token.  [default: this process's fast cores]"),
     _option("--threads-batch", type=int, help="Threads for several tokens.  [default: as --threads]"),
     _option("--kv", type=click.Choice(["f16", "q8_0", "q4_0"]), default="f16", help="Type of the KV cache."),
@@ -46,29 +66,53 @@ _MODEL_OPTIONS = [
     _option("--repack/--no-repack", default=True, help="Let llama.cpp keep weights in its faster layout."),
 ]
 _SAMPLING_OPTIONS = [
-    _option("-n", "--max-tokens", type=int, help="The most tokens of the answer.  [default: what the context holds]"),
+    _option(
+        "-n",
+        "--max-tokens",
+        type=int,
+        help="The most tokens of the answer.  [default: what the context holds]",
+    ),
     _option("--temperature", type=float, default=0.8, help="0 always takes the most probable token."),
     _option("--top-k", type=int, default=40, help="Keep the k most probable tokens; 0 is off."),
-    _option("--top-p", type=float, default=0.95, help="Keep the most probable tokens up to this mass; 1 is off."),
-    _option("--min-p", type=float, default=0.05, help="Keep tokens at least this fraction as probable as the first."),
-    _option("--repeat-penalty", type=float, default=1.0, help="Make tokens of the window less likely; 1 is off."),
-    _option("--presence-penalty", type=float, default=0.0, help="Subtracted once from logits of such tokens."),
+    _option(
+        "--top-p", type=float, default=0.95, help="Keep the most probable tokens up to this mass; 1 is off."
+    ),
+    _option(
+        "--min-p",
+        type=float,
+        default=0.05,
+        help="Keep tokens at least this fraction as probable as the first.",
+    ),
+    _option(
+        "--repeat-penalty", type=float, default=1.0, help="Make tokens of the window less likely; 1 is off."
+    ),
+    _option(
+        "--presence-penalty", type=float, default=0.0, help="Subtracted once from logits of such tokens."
+    ),
     _option("--frequency-penalty", type=float, default=0.0, help="Subtracted once per occurrence."),
     _option("--penalty-window", type=int, default=64, help="Tokens that penalties look back; 0 is all."),
-    _option("--logit-bias", multiple=True, metavar="ID=VALUE", help="Add to a token's logit; -inf bans it. Repeatable."),
-    _option("--seed", type=int, help="Of the random generator.  [default: a new one each time, shown by --json]"),
+    _option(
+        "--logit-bias",
+        multiple=True,
+        metavar="ID=VALUE",
+        help="Add to a token's logit; -inf bans it. Repeatable.",
+    ),
+    _option(
+        "--seed", type=int, help="Of the random generator.  [default: a new one each time, shown by --json]"
+    ),
     _option("--stop", multiple=True, metavar="TEXT", help="End the answer before this text. Repeatable."),
     _option(
-        "--verifier", type=click.Choice(["greedy", "rejection", "block", "coupled"]),
-        help="How drafts are judged; all keep the target's distribution.  [default: greedy at temperature 0, else rejection]",
+        "--verifier",
+        type=click.Choice(["greedy", "rejection", "block", "coupled"]),
+        help="How drafts are judged; all keep the target's law.  [default: greedy or rejection]",
     ),
     _option("--grammar", help="Not supported yet: refused rather than ignored."),
     _option("--json-schema", help="Not supported yet: refused rather than ignored."),
 ]
 
 
-def _options(options: list[Any]) -> Any:
-    def decorate(function: Any) -> Any:
+def _options(options: list[Decorator]) -> Decorator:
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
         for option in reversed(options):
             function = option(function)
         return function
@@ -85,7 +129,7 @@ def _options(options: list[Any]) -> Any:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
 @_option("--stats/--no-stats", default=True, help="End with a line of figures on stderr.")
 @click.pass_context
-def command(context: click.Context, prompt: str | None, **options: Any) -> None:
+def command(context: click.Context, /, prompt: str | None, **options: Any) -> None:
     """Answer one PROMPT ("-", or nothing with a pipe, reads it from stdin).
 
     The answer goes to stdout, everything else to stderr. Ctrl-C ends the answer and keeps what there is.
@@ -152,7 +196,9 @@ def _parse_bias(text: str) -> tuple[int, float]:
     try:
         return int(token), float(value)
     except ValueError:
-        raise ConfigError(f"--logit-bias {text!r} is not a token id and a number.", hint="Write 1234=-inf.") from None
+        raise ConfigError(
+            f"--logit-bias {text!r} is not a token id and a number.", hint="Write 1234=-inf."
+        ) from None
 
 
 def _read_prompt(prompt: str | None) -> str:
@@ -170,7 +216,9 @@ def _read_system(text: str | None) -> str | None:
         with open(text[1:], encoding="utf-8") as file:  # noqa: PTH123 - a path from the command line
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--system cannot read {text[1:]}: {error}.", hint="Name a text file after the @.") from None
+        raise ConfigError(
+            f"--system cannot read {text[1:]}: {error}.", hint="Name a text file after the @."
+        ) from None
 
 
 def _run(settings: EngineSettings, params: RequestParams, text: str, options: dict[str, Any]) -> int:

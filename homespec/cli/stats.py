@@ -17,7 +17,9 @@ def stats_line(reply: Reply) -> str:
     used = stats.prompt_tokens + stats.completion_tokens
     parts.append(f"{stats.completion_tokens} tokens, context {used}/{reply.plan.context_tokens}")
     if reply.finish_reason != "stop":
-        parts.append({"length": "token limit", "context": "context full"}.get(reply.finish_reason, reply.finish_reason))
+        parts.append(
+            {"length": "token limit", "context": "context full"}.get(reply.finish_reason, reply.finish_reason)
+        )
     return " | ".join(parts)
 
 

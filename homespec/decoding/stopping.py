@@ -100,7 +100,7 @@ class Stopping:
         return text
 
     def finish_text(self) -> str:
-        """The rest of the text, once the reply is over: a held-back beginning of a stop string is text after all."""
+        """The rest of the text once the reply is over, held-back beginnings of stop strings included."""
         text = self.take_text() + self._held + self._decoder.decode(b"", final=True)
         self._held = ""
         return text

@@ -1,4 +1,4 @@
-"""A smaller model of the same vocabulary proposes tokens one by one (Leviathan et al. 2211.17192, section 2)."""
+"""A smaller model of the same vocabulary proposes tokens one by one (Leviathan et al. 2211.17192)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,9 @@ class NgramDrafter:
 
     name = "ngram"
 
-    def __init__(self, min_match_tokens: int = MIN_MATCH_TOKENS, max_match_tokens: int = MAX_MATCH_TOKENS) -> None:
+    def __init__(
+        self, min_match_tokens: int = MIN_MATCH_TOKENS, max_match_tokens: int = MAX_MATCH_TOKENS
+    ) -> None:
         self._sizes = range(max_match_tokens, min_match_tokens - 1, -1)
         self._forget()
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import TracebackType
 
+from homespec.contracts import Drafter
 from homespec.drafting.chain import ChainDrafter
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.length import FixedLength
 from homespec.drafting.ngram import NgramDrafter
 from homespec.drafting.none import NoDrafter
 from homespec.drafting.prefix import rewind
-from homespec.contracts import Drafter
 from homespec.engine.generation import Generation
 from homespec.engine.opening import OpenedModel, open_models
 from homespec.engine.session import Session
 from homespec.engine.settings import EngineSettings
-from homespec.errors import ContextOverflowError, ConfigError
+from homespec.errors import ConfigError, ContextOverflowError
 from homespec.records import FloatArray, Message, PlanSummary, RequestParams
 from homespec.runtime.binding import AbortFlag
 from homespec.runtime.vocabulary import Vocabulary
@@ -105,7 +105,7 @@ class Engine:
         )
 
     def next_logits(self, tokens: Sequence[int]) -> FloatArray:
-        """The target's logits after some tokens, by a decode of the last one alone, as plain decoding does it.
+        """The target's logits after some tokens, the last one decoded alone as in plain decoding.
 
         Returns:
             Shape (vocab_size,), float32, a copy.
@@ -114,7 +114,8 @@ class Engine:
         kept = rewind(context, tokens)
         if kept < len(tokens) - 1:
             context.decode(tokens[kept:-1], rows="none")
-        return context.decode(tokens[-1:], rows="last")[0].copy()
+        logits: FloatArray = context.decode(tokens[-1:], rows="last")[0].copy()
+        return logits
 
     def _drafter(self, picker: Picker) -> Drafter:
         drafters = [self._link(link, picker) for link in self._opened.links]

@@ -104,9 +104,14 @@ def _check(settings: EngineSettings) -> None:
             f"The least confidence is {settings.min_confidence}; it must lie between 0 and 1.",
             hint="Pass --draft-min-confidence 0.4, or 0 to always draft the full length.",
         )
-    for option, value in (("--threads", settings.num_threads), ("--threads-batch", settings.num_batch_threads)):
+    for option, value in (
+        ("--threads", settings.num_threads),
+        ("--threads-batch", settings.num_batch_threads),
+    ):
         if value is not None and value < 1:
-            raise ConfigError(f"{option} is {value}; at least 1 thread is needed.", hint=f"Leave {option} out.")
+            raise ConfigError(
+                f"{option} is {value}; at least 1 thread is needed.", hint=f"Leave {option} out."
+            )
 
 
 def _drafter_names(settings: EngineSettings) -> list[str]:
@@ -176,7 +181,9 @@ def _with_drafters(
     try:
         for name in names:
             opened.links.append(
-                NGRAM if name == NGRAM else _open(drafts[name], settings, target.context.context_tokens, abort)
+                NGRAM
+                if name == NGRAM
+                else _open(drafts[name], settings, target.context.context_tokens, abort)
             )
     except BaseException:
         opened.close()

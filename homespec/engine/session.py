@@ -40,7 +40,7 @@ class Session:
         for _ in (stream := self.stream(prompt, params)):
             pass
         del stream
-        assert self.last_reply is not None  # noqa: S101 - the stream has ended
+        assert self.last_reply is not None
         return self.last_reply
 
     def _conclude(self, question: Message, generation: Generation) -> None:

@@ -93,7 +93,7 @@ class AbortFlag:
         return ctypes.addressof(self._text)
 
 
-_strlen = llama_cpp.ggml_abort_callback(ctypes.cast(ctypes.CDLL(None).strlen, ctypes.c_void_p).value)
+_strlen = llama_cpp.ggml_abort_callback(ctypes.cast(ctypes.CDLL(None).strlen, ctypes.c_void_p).value or 0)
 
 
 def load_model(path: Path, *, mmap: bool, repack: bool) -> Handle:
@@ -128,7 +128,7 @@ def free_model(model: Handle) -> None:
 
 
 def _why(otherwise: str) -> str:
-    """llama.cpp's own words on what went wrong: the first complaint names the cause, later ones the callers."""
+    """llama.cpp's own words on what went wrong: the first complaint names the cause."""
     if not _log.complaints:
         return otherwise
     text = _log.complaints[0]
@@ -155,7 +155,8 @@ def new_context(
         batch_tokens: the most tokens of one decode; also the size of a compute batch.
         max_rows: the most logits rows of one decode. llama.cpp reserves its compute buffer for that many,
             and aborts the process when more are asked for.
-        num_threads, num_batch_threads: for decodes of one token, and of several.
+        num_threads: for decodes of one token.
+        num_batch_threads: for decodes of several.
         kv_type: a key of KV_TYPES.
         abort: must outlive the context.
 
@@ -226,7 +227,7 @@ class Batch:
         code = llama_cpp.llama_decode(context, self._batch)
         if code == 0:
             return
-        if code == 2:  # noqa: PLR2004 - llama.h documents the code: 2 is "aborted"
+        if code == 2:
             raise DecodeAbortedError("The decode was stopped.")
         what = "no room in the KV cache" if code == 1 else _why("no reason given")
         raise DecodeError(
@@ -243,11 +244,10 @@ def logits_view(context: Handle, num_rows: int, vocab_size: int) -> npt.NDArray[
     """llama_get_logits: shape (num_rows, vocab_size), a view that the next decode overwrites."""
     # The rows that were asked for lie one after another in the order of the batch. from_address avoids
     # as_array's construction of a new pointer type per shape.
-    pointer = llama_cpp.llama_get_logits(context)
-    buffer = (ctypes.c_float * (num_rows * vocab_size)).from_address(
-        ctypes.cast(pointer, ctypes.c_void_p).value or 0
-    )
-    return np.frombuffer(buffer, dtype=np.float32).reshape(num_rows, vocab_size)
+    address: Any = ctypes.cast(llama_cpp.llama_get_logits(context), ctypes.c_void_p).value
+    buffer: Any = (ctypes.c_float * (num_rows * vocab_size)).from_address(address)
+    rows: npt.NDArray[np.float32] = np.frombuffer(buffer, dtype=np.float32)
+    return rows.reshape(num_rows, vocab_size)
 
 
 def remove_from(context: Handle, position: int) -> bool:
@@ -357,7 +357,9 @@ def tokenize(vocab: Handle, text: bytes, *, add_special: bool, parse_special: bo
     capacity = len(text) + 8
     while True:
         tokens = (llama_cpp.llama_token * capacity)()
-        n = int(llama_cpp.llama_tokenize(vocab, text, len(text), tokens, capacity, add_special, parse_special))
+        n = int(
+            llama_cpp.llama_tokenize(vocab, text, len(text), tokens, capacity, add_special, parse_special)
+        )
         if n >= 0:
             return tokens[:n]
         capacity = -n

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from homespec.errors import ConfigError
 from homespec.records import Message
@@ -40,7 +42,9 @@ class ChatTemplate:
         substitutes = self._substitutes(messages)
         text = self._render(messages, substitutes)
         if substitutes:
-            tokens = self._tokenize_with_literals(text, {mark: literal for literal, mark in substitutes.items()})
+            tokens = self._tokenize_with_literals(
+                text, {mark: literal for literal, mark in substitutes.items()}
+            )
         else:
             tokens = self._vocabulary.tokenize(text, parse_special=True)
         bos = self._vocabulary.bos_token
@@ -50,7 +54,7 @@ class ChatTemplate:
         return tokens
 
     def _render(self, messages: Sequence[Message], substitutes: dict[str, str]) -> str:
-        rendered = []
+        rendered: list[Any] = []
         for message in messages:
             content = message.content
             for literal, mark in substitutes.items():
@@ -58,7 +62,7 @@ class ChatTemplate:
             rendered.append({"role": message.role, "content": content})
         try:
             return str(self._formatter(messages=rendered).prompt)
-        except Exception as error:  # noqa: BLE001 - a template is a program from the model's author
+        except Exception as error:
             raise ConfigError(
                 f"The model's chat template refuses this conversation: {error}.",
                 hint="Leave out --system, or pass --raw to prompt without the template.",
@@ -87,7 +91,6 @@ class ChatTemplate:
             if i % 2:
                 tokens.append(controls[run])
             elif run:
-                for mark, literal in literals.items():
-                    run = run.replace(mark, literal)  # noqa: PLW2901
-                tokens += self._vocabulary.tokenize(run)
+                plain = functools.reduce(lambda text, mark: text.replace(mark, literals[mark]), literals, run)
+                tokens += self._vocabulary.tokenize(plain)
         return tokens

@@ -91,7 +91,13 @@ def test_the_prefix_of_a_conversation_is_not_decoded_again(ngram: Engine) -> Non
     assert fresh.stats.reused_prompt_tokens < first.stats.prompt_tokens
     again = ask_tokens(ngram, ngram.chat_tokens(session.messages[:-1]), GREEDY)
     assert again.token_ids == second.token_ids
-    assert [message.role for message in session.messages] == ["system", "user", "assistant", "user", "assistant"]
+    assert [message.role for message in session.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
 
 
 def test_a_stop_string_cuts_the_text(plain: Engine, ngram: Engine) -> None:
@@ -144,7 +150,9 @@ def test_an_empty_prompt_is_refused(plain: Engine) -> None:
 @pytest.mark.parametrize("when", ["prefill", "decode"])
 def test_an_abort_keeps_the_engine_usable(when: str, ngram: Engine) -> None:
     expected = ask(ngram, PROMPTS[1], GREEDY)
-    generation = ngram.generate(ngram.chat_tokens([Message("user", PROMPTS[1] + " " if when == "prefill" else PROMPTS[1])]), GREEDY)
+    generation = ngram.generate(
+        ngram.chat_tokens([Message("user", PROMPTS[1] + " " if when == "prefill" else PROMPTS[1])]), GREEDY
+    )
     if when == "prefill":
         ngram.abort.set()
     shown = ""

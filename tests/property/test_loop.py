@@ -62,7 +62,9 @@ def generate(
 @given(seed=seeds, prompt=prompts, kind=st.sampled_from(DRAFTERS), length=st.integers(0, 6))
 @settings(max_examples=150, deadline=None)
 def test_greedy_text_is_plain_text(seed: int, prompt: list[int], kind: str, length: int) -> None:
-    assert generate(seed, prompt, kind, length, GREEDY, None) == generate(seed, prompt, "none", 0, GREEDY, None)
+    assert generate(seed, prompt, kind, length, GREEDY, None) == generate(
+        seed, prompt, "none", 0, GREEDY, None
+    )
 
 
 @given(seed=seeds, prompt=prompts, kind=st.sampled_from(DRAFTERS), length=st.integers(0, 6))
@@ -157,7 +159,9 @@ def test_a_stop_string_ends_the_text_before_it(seed: int, start: int, size: int,
 @pytest.mark.parametrize("drafted", ["perfect", "random"])
 def test_the_end_is_met_exactly(remaining: int, limit: str, drafted: str) -> None:
     length, prompt = 6, [1, 2, 3]
-    target = TableModel.random(4, VOCAB, context_tokens=len(prompt) + remaining if limit == "context" else 1000)
+    target = TableModel.random(
+        4, VOCAB, context_tokens=len(prompt) + remaining if limit == "context" else 1000
+    )
     reply = make_reply(
         prompt,
         make_sampling(GREEDY).verifier,
@@ -175,9 +179,7 @@ def test_the_end_is_met_exactly(remaining: int, limit: str, drafted: str) -> Non
 def test_a_stop_token_counts_before_the_limits() -> None:
     target, prompt = TableModel.random(4, VOCAB, context_tokens=3), [1, 2]
     (last,) = greedy_continuation(target, prompt, 1)
-    reply = make_reply(
-        prompt, make_sampling(GREEDY).verifier, end_token=last, max_tokens=1, context_tokens=3
-    )
+    reply = make_reply(prompt, make_sampling(GREEDY).verifier, end_token=last, max_tokens=1, context_tokens=3)
     assert run(target, reply)[-1].finish_reason == "stop"
 
 

@@ -41,7 +41,9 @@ def never(_confidence: float) -> bool:
 
 @given(
     st.lists(
-        st.tuples(token_lists.filter(bool), st.integers(0, 30), st.integers(1, 6), st.sampled_from([always, never])),
+        st.tuples(
+            token_lists.filter(bool), st.integers(0, 30), st.integers(1, 6), st.sampled_from([always, never])
+        ),
         min_size=1,
         max_size=8,
     )
@@ -50,7 +52,9 @@ def test_a_draft_model_follows_any_history(calls: list[tuple[list[int], int, int
     # Whatever was proposed and rejected before, the proposal is the draft model's own greedy continuation,
     # and its cache never claims more than it was given.
     model, fresh = TableModel.random(7, 3), TableModel.random(7, 3)
-    drafter = DraftModelDrafter(model, make_sampling(SamplingParams(temperature=0)).picker, lambda _token: False)
+    drafter = DraftModelDrafter(
+        model, make_sampling(SamplingParams(temperature=0)).picker, lambda _token: False
+    )
     history: list[int] = []
     for text, shared, max_tokens, keep_going in calls:
         history = history[:shared] + text
@@ -66,7 +70,9 @@ def test_a_draft_model_follows_any_history(calls: list[tuple[list[int], int, int
 
 def test_a_known_history_is_decoded_once() -> None:
     model = TableModel.random(7, 3)
-    drafter = DraftModelDrafter(model, make_sampling(SamplingParams(temperature=0)).picker, lambda _token: False)
+    drafter = DraftModelDrafter(
+        model, make_sampling(SamplingParams(temperature=0)).picker, lambda _token: False
+    )
     history = [0, 1, 2] * 10
     draft = drafter.propose(history, 4, always)
     assert model.num_decoded_tokens == len(history) + 3
