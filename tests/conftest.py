@@ -25,3 +25,9 @@ def tiny_near_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose vocabulary is not that of `tiny_target`."""
     return tiny_gguf.stranger(tmp_path_factory.mktemp("gguf") / "tiny-stranger.gguf")
+
+
+@pytest.fixture(scope="session")
+def tiny_recurrent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with a running state, which cannot be rolled back."""
+    return tiny_gguf.recurrent(tmp_path_factory.mktemp("gguf") / "tiny-recurrent.gguf")

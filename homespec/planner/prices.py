@@ -15,8 +15,8 @@ PROCESS_ANON_BYTES = 32 * MIB
 PROCESS_FILE_BYTES = 24 * MIB
 # Measured: the n-gram index has four dictionary entries for each token of the context.
 NGRAM_BYTES_PER_TOKEN = 600
-# Copies of a row of logits while a token is chosen from it, in double precision: scaled and normalized.
-_SAMPLER_BYTES_PER_LOGIT = 16
+# Copies of one row of logits while a token is chosen from it, in double precision.
+_SAMPLER_BYTES_PER_LOGIT = 24
 
 
 class MemoryFacts(Protocol):
@@ -169,8 +169,7 @@ def model_price(
         kv_cache_bytes=facts.kv_cache_bytes(context_tokens, kv_type),
         state_bytes=facts.state_bytes,
         compute_bytes=facts.compute_bytes(context_tokens, options.num_rows),
-        output_bytes=facts.output_bytes(options.num_rows)
-        + options.num_rows * facts.vocab_size * _SAMPLER_BYTES_PER_LOGIT,
+        output_bytes=facts.output_bytes(options.num_rows) + facts.vocab_size * _SAMPLER_BYTES_PER_LOGIT,
         overhead_bytes=facts.overhead_bytes,
         correction_bytes=facts.correction_bytes,
         idle_bytes=idle_bytes if options.mmap else 0,

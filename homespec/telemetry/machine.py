@@ -78,9 +78,13 @@ def read_memory(root: Path = Path("/")) -> MachineMemory:
     # Kernels before 3.14 do not say MemAvailable; what is free is a safe answer.
     available_bytes = meminfo.get("MemAvailable", meminfo.get("MemFree", 0))
     bounds = [MemoryBound("the machine's memory", total_bytes, available_bytes)]
-    bounds += (
-        bound for group in control_groups("memory", root) for bound in _group_bounds(group, total_bytes)
-    )
+    # Cached pages that this process's group has not used lately are given back before a limit bites; they are
+    # charged to every group above as well. Those of other groups may be wanted again and do not count.
+    idle_cache_bytes: dict[int, int] = {}
+    for group in control_groups("memory", root):
+        if group.own:
+            idle_cache_bytes[group.version] = _idle_cache_bytes(group)
+        bounds += _group_bounds(group, total_bytes, idle_cache_bytes[group.version])
     return MachineMemory(
         bounds=tuple(bounds),
         swap_bytes=meminfo.get("SwapTotal", 0),

@@ -219,9 +219,17 @@ class TestBadInput:
         assert drafted["token_ids"] == plain["token_ids"]
         assert drafted["stats"]["num_accepted_tokens"] > 0
 
+    def test_a_model_that_cannot_roll_back_decodes_plainly(self, tiny_recurrent: Path) -> None:
+        flags = ["-m", str(tiny_recurrent), "-n", "30", "--temperature", "0", "--json", "abcabcabcabc"]
+        drafted, plain = (json.loads(homespec(*flags, "-d", draft).stdout) for draft in ("ngram", "off"))
+        assert drafted["plan"]["reason"] == "cannot_roll_back"
+        assert drafted["stats"]["num_drafts"] == 0
+        assert drafted["token_ids"] == plain["token_ids"]
+
     def test_the_context_fills_to_the_last_token(self, tiny_target: Path) -> None:
-        flags = ["-m", str(tiny_target), "-c", "64", "--logit-bias", "2=-inf", "--json", "-d", "ngram"]
+        ends = {"2=-inf", "368=-inf"}  # </s> and <|im_end|>
+        flags = ["-m", str(tiny_target), "-c", "64", "--json", "-d", "ngram"]
+        flags += [part for end in ends for part in ("--logit-bias", end)]
         reply = json.loads(homespec(*flags, "abcabcabc").stdout)
-        if reply["finish_reason"] != "stop":
-            assert reply["finish_reason"] == "context"
-            assert reply["stats"]["prompt_tokens"] + reply["stats"]["completion_tokens"] == 64
+        assert reply["finish_reason"] == "context"
+        assert reply["stats"]["prompt_tokens"] + reply["stats"]["completion_tokens"] == 64

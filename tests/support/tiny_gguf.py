@@ -19,6 +19,9 @@ NUM_LAYERS = 2
 NUM_HEADS = 4
 NUM_KV_HEADS = 2
 FEED_FORWARD_LENGTH = 128
+SSM_CONV_KERNEL = 4
+SSM_STATE_SIZE = 16
+SSM_TIME_STEP_RANK = 4
 CONTEXT_TOKENS = 512
 BOS_ID = 1
 EOS_ID = 2
@@ -69,6 +72,48 @@ def stranger(path: Path) -> Path:
     """Writes a model with another vocabulary, smaller and in another order, and other weights."""
     vocabulary = _vocabulary(_STRANGER_PIECES, printable=False)
     return _write(path, "tiny-stranger", vocabulary, _weights(len(vocabulary.tokens), seed=3))
+
+
+def recurrent(path: Path) -> Path:
+    """Writes a Mamba model with the target's vocabulary: its state cannot be rolled back."""
+    vocabulary = _vocabulary(_TARGET_PIECES, printable=True)
+    writer = gguf.GGUFWriter(path, "mamba")
+    writer.add_head_count(0)
+    writer.add_feed_forward_length(0)
+    writer.add_ssm_conv_kernel(SSM_CONV_KERNEL)
+    writer.add_ssm_inner_size(2 * EMBEDDING_LENGTH)
+    writer.add_ssm_state_size(SSM_STATE_SIZE)
+    writer.add_ssm_time_step_rank(SSM_TIME_STEP_RANK)
+    return _finish(writer, path, "tiny-recurrent", vocabulary, _mamba_weights(len(vocabulary.tokens)))
+
+
+def _mamba_weights(num_tokens: int) -> Tensors:
+    rng = np.random.default_rng(4)
+    width, inner = EMBEDDING_LENGTH, 2 * EMBEDDING_LENGTH
+
+    def matrix(rows: int, columns: int) -> npt.NDArray[np.float32]:
+        return _f32(rng.standard_normal((rows, columns)) / columns**0.5)
+
+    tensors: Tensors = {
+        "token_embd.weight": matrix(num_tokens, width),
+        "output_norm.weight": np.ones(width, np.float32),
+        "output.weight": matrix(num_tokens, width) * 3,
+    }
+    for layer in range(NUM_LAYERS):
+        block = f"blk.{layer}"
+        tensors |= {
+            f"{block}.attn_norm.weight": np.ones(width, np.float32),
+            f"{block}.ssm_in.weight": matrix(2 * inner, width),
+            f"{block}.ssm_conv1d.weight": matrix(inner, SSM_CONV_KERNEL),
+            f"{block}.ssm_conv1d.bias": np.zeros(inner, np.float32),
+            f"{block}.ssm_x.weight": matrix(SSM_TIME_STEP_RANK + 2 * SSM_STATE_SIZE, inner),
+            f"{block}.ssm_dt.weight": matrix(inner, SSM_TIME_STEP_RANK),
+            f"{block}.ssm_dt.bias": np.zeros(inner, np.float32),
+            f"{block}.ssm_a": -np.ones((inner, SSM_STATE_SIZE), np.float32),
+            f"{block}.ssm_d": np.ones(inner, np.float32),
+            f"{block}.ssm_out.weight": matrix(width, inner),
+        }
+    return tensors
 
 
 def _vocabulary(pieces: list[str], *, printable: bool) -> Vocabulary:
@@ -124,15 +169,19 @@ def _weights(num_tokens: int, seed: int) -> Tensors:
 
 def _write(path: Path, name: str, vocabulary: Vocabulary, tensors: Tensors) -> Path:
     writer = gguf.GGUFWriter(path, "llama")
+    writer.add_head_count(NUM_HEADS)
+    writer.add_head_count_kv(NUM_KV_HEADS)
+    writer.add_feed_forward_length(FEED_FORWARD_LENGTH)
+    writer.add_rope_dimension_count(EMBEDDING_LENGTH // NUM_HEADS)
+    return _finish(writer, path, name, vocabulary, tensors)
+
+
+def _finish(writer: gguf.GGUFWriter, path: Path, name: str, vocabulary: Vocabulary, tensors: Tensors) -> Path:
     writer.add_name(name)
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     writer.add_context_length(CONTEXT_TOKENS)
     writer.add_embedding_length(EMBEDDING_LENGTH)
     writer.add_block_count(NUM_LAYERS)
-    writer.add_feed_forward_length(FEED_FORWARD_LENGTH)
-    writer.add_head_count(NUM_HEADS)
-    writer.add_head_count_kv(NUM_KV_HEADS)
-    writer.add_rope_dimension_count(EMBEDDING_LENGTH // NUM_HEADS)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(len(vocabulary.tokens))
 
