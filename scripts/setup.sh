@@ -18,7 +18,7 @@ find_python() {
 
 # llama-cpp-python comes as source and is compiled for this CPU. pip keeps the result, so this happens once.
 install_llama_cpp() {
-    local want log pid start step
+    local want log pid start step due=30
     want=$(sed -n 's/.*"\(llama-cpp-python==[^"]*\)".*/\1/p' pyproject.toml)
     .venv/bin/python -c 'import sys, importlib.metadata as m
 sys.exit(m.version("llama-cpp-python") != sys.argv[1].split("==")[1])' "$want" 2>/dev/null && return
@@ -38,8 +38,9 @@ sys.exit(m.version("llama-cpp-python") != sys.argv[1].split("==")[1])' "$want" 2
         step=$(grep -o '^ *\[[0-9]*/[0-9]*\]' "$log" | tail -n 1 | tr -d ' ' || true)
         if [ -t 2 ]; then
             printf '\r  compiling %-10s %d s ' "$step" $((SECONDS - start)) >&2
-        elif [ $(((SECONDS - start) % 30)) -eq 0 ]; then
+        elif [ $((SECONDS - start)) -ge "$due" ]; then
             say "  compiling ${step:-...} $((SECONDS - start)) s"
+            due=$((due + 30))
         fi
     done
     [ -t 2 ] && say ""

@@ -100,7 +100,7 @@ class Keys:
         key = f"{self._header.architecture}.{name}"
         value = self._header.metadata.get(key)
         if isinstance(value, GgufArray):
-            numbers = [int(number) for number in value.numbers()] if value.num_elements <= _MAX_LAYERS else []
+            numbers = list(value.integers()) if value.num_elements <= _MAX_LAYERS else []
             numbers += [max(numbers, default=default)] * (self._num_layers - len(numbers))
             return [max(0, number) for number in numbers[: self._num_layers]]
         number = self._header.integer(key)
@@ -113,6 +113,12 @@ class Keys:
     def is_array(self, name: str) -> bool:
         """Whether the header has the key, with an array."""
         return isinstance(self._header.metadata.get(f"{self._header.architecture}.{name}"), GgufArray)
+
+
+def network_width(header: GgufHeader) -> int:
+    """The embedding length; where the header does not say it, the longest row of any matrix bounds it."""
+    rows = (tensor.shape[0] for tensor in header.tensors if len(tensor.shape) > 1)
+    return Keys(header).number("embedding_length") or max(rows, default=0)
 
 
 def memory_layout(header: GgufHeader) -> MemoryLayout:
@@ -167,7 +173,7 @@ def _kv_elements(header: GgufHeader, keys: Keys, num_layers: int) -> list[tuple[
     heads = keys.per_layer("attention.head_count")
     # Without the key every head has its own keys and values.
     kv_heads = keys.per_layer("attention.head_count_kv") if keys.has("attention.head_count_kv") else heads
-    width = keys.number("embedding_length")
+    width = network_width(header)
     head_length = width // max(1, max(heads, default=1))
     key_length = keys.number("attention.key_length", head_length)
     value_length = keys.number("attention.value_length", head_length)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from homespec.catalog.architectures import Keys, memory_layout
+from homespec.catalog.architectures import Keys, memory_layout, network_width
 from homespec.catalog.gguf_header import GgufHeader
 from homespec.catalog.repack import MatrixGroup, group_matrices, is_repacked
 from homespec.errors import ConfigError, ModelFormatError
@@ -174,7 +174,7 @@ def model_facts(header: GgufHeader) -> ModelFacts:
     _check_whole(header)
     layout = memory_layout(header)
     keys = Keys(header, max(1, layout.num_layers))
-    embedding_length = keys.number("embedding_length", _shape(header, "token_embd.weight", 0))
+    embedding_length = network_width(header)
     tensor_bytes: dict[str, int] = {}
     for tensor in header.tensors:
         tensor_bytes[tensor.type_name] = tensor_bytes.get(tensor.type_name, 0) + tensor.num_bytes
@@ -190,7 +190,7 @@ def model_facts(header: GgufHeader) -> ModelFacts:
         num_layers=layout.num_layers,
         embedding_length=embedding_length,
         num_heads=keys.number("attention.head_count"),
-        vocab_size=num_tokens or keys.number("vocab_size", _shape(header, "token_embd.weight", 1)),
+        vocab_size=num_tokens or keys.number("vocab_size", _rows(header, "token_embd.weight")),
         training_context_tokens=keys.number("context_length"),
         num_experts=keys.number("expert_count"),
         has_chat_template=header.text("tokenizer.chat_template") is not None,
@@ -223,9 +223,10 @@ def _check_whole(header: GgufHeader) -> None:
         )
 
 
-def _shape(header: GgufHeader, name: str, dimension: int) -> int:
-    shapes = (tensor.shape for tensor in header.tensors if tensor.name == name)
-    return next((shape[dimension] for shape in shapes if len(shape) > dimension), 0)
+def _rows(header: GgufHeader, name: str) -> int:
+    return next(
+        (tensor.shape[1] for tensor in header.tensors if tensor.name == name and len(tensor.shape) > 1), 0
+    )
 
 
 def _batch_elements(keys: Keys, width: int) -> tuple[int, int]:

@@ -131,15 +131,16 @@ class GgufArray:
                 self._changed()
             yield data[start:position]
 
-    def numbers(self) -> tuple[int, ...] | tuple[float, ...]:
-        """The elements of an array of numbers or truth values.
+    def integers(self) -> tuple[int, ...]:
+        """The elements of an array of whole numbers or truth values.
 
         Raises:
-            ModelFormatError: the elements are strings, or the file has changed.
+            ModelFormatError: the elements are of another kind, or the file has changed.
         """
-        if self.holds_strings:
+        if self.holds_strings or ARRAY_CODES[self.element_type] in "fd":
             raise ModelFormatError(
-                f"{self.path.name}: {self.key} must be an array of numbers, but holds strings.",
+                f"{self.path.name}: {self.key} must be an array of whole numbers, but holds "
+                f"{'strings' if self.holds_strings else 'fractions'}.",
                 hint=DAMAGED_HINT,
             )
         values = array(ARRAY_CODES[self.element_type], self.read_bytes())

@@ -86,4 +86,4 @@ def _unused_ids(header: GgufHeader) -> frozenset[int]:
     types = header.array("tokenizer.ggml.token_type")
     if types is None:
         return frozenset()
-    return frozenset(token_id for token_id, kind in enumerate(types.numbers()) if kind == _UNUSED)
+    return frozenset(token_id for token_id, kind in enumerate(types.integers()) if kind == _UNUSED)

@@ -10,6 +10,20 @@ from homespec.records import NO_DRAFT, Draft, TokenDistribution
 from homespec.sampling import Picker
 
 
+def window_start(num_tokens: int, context_tokens: int) -> int:
+    """Where a draft model that cannot hold all of the history begins to read it.
+
+    The window moves on by half of the context at a time: each move means to decode all that stays visible
+    anew, so it must be rare. What the draft model does not see costs acceptance, never exactness.
+
+    Args:
+        num_tokens: history and draft.
+        context_tokens: what the draft model's context holds.
+    """
+    hop = context_tokens // 2
+    return max(0, -(-(num_tokens - context_tokens) // hop) * hop)
+
+
 class DraftModelDrafter:
     """Drafts with a second model, whose KV cache follows the history by longest common prefix.
 
@@ -32,11 +46,13 @@ class DraftModelDrafter:
 
     def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
         """See `Drafter.propose`."""
+        max_tokens = min(max_tokens, self._model.context_tokens // 2)
         # The last drafted token need not be decoded: only its predecessors enter the draft model's cache.
-        max_tokens = min(max_tokens, self._model.context_tokens - len(tokens) + 1)
-        if max_tokens < 1 or max(tokens) >= self._model.vocab_size:
+        visible = tokens[window_start(len(tokens) + max_tokens - 1, self._model.context_tokens) :]
+        new = visible[rewind(self._model, visible) :]
+        if max(new) >= self._model.vocab_size:  # a token of the target's padded tail
             return NO_DRAFT
-        row = self._model.decode(tokens[rewind(self._model, tokens) :], rows="last")[0]
+        row = self._model.decode(new, rows="last")[0]
         context = list(tokens)
         probs: list[TokenDistribution] = []
         confidences: list[float] = []

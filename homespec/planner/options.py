@@ -113,11 +113,9 @@ class Pricing:
         """
         assert self.draft is not None
         own_limit = longest_sensible_context(self.draft.training_context_tokens)
+        draft_context_tokens = min(draft_context_tokens or context_tokens, own_limit)
         return self._option(
-            "draft",
-            context_tokens,
-            draft_context_tokens or context_tokens,
-            draft_kv_type or self.policy.kv_type,
+            "draft", context_tokens, draft_context_tokens, draft_kv_type or self.policy.kv_type
         )
 
     def _option(

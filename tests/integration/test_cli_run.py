@@ -101,6 +101,17 @@ class TestWithSmolLM2:
         config.write_text("[run]\nmax-tonkes = 3\n")
         assert_one_sentence(homespec("Hi", HOMESPEC_CONFIG=str(config)), "max_tonkes", str(config), code=2)
 
+    def test_a_reader_that_goes_away_is_no_error_of_ours(self) -> None:
+        command = [*RUN, "--max-tokens", "200", "--logit-bias", "2=-inf", "Tell me a long story."]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(1)
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()
+        process.stderr.close()
+        assert process.wait(timeout=60) == 1
+
     def test_a_prompt_that_does_not_fit(self) -> None:
         result = homespec("--context-tokens", "64", "word " * 100)
         assert_one_sentence(result, "tokens; the context holds 64")

@@ -81,11 +81,21 @@ def test_a_known_history_is_decoded_once() -> None:
     assert model.num_decoded_tokens == len(history) + 3 + 2
 
 
-def test_nothing_is_drafted_after_a_stop_token_or_beyond_the_context() -> None:
-    model = TableModel.random(7, 3, context_tokens=8)
+def test_nothing_is_drafted_after_a_stop_token() -> None:
     picker = make_sampling(SamplingParams(temperature=0)).picker
-    ends_at_once = DraftModelDrafter(model, picker, lambda _token: True)
+    ends_at_once = DraftModelDrafter(TableModel.random(7, 3), picker, lambda _token: True)
     assert len(ends_at_once.propose([0, 1], 5, always).tokens) == 1
-    drafter = DraftModelDrafter(model, picker, lambda _token: False)
-    assert len(drafter.propose([0, 1, 2, 0, 1, 2], 9, always).tokens) == 3
-    assert drafter.propose([0, 1, 2, 0, 1, 2, 0, 1, 2], 9, always).tokens == ()
+
+
+def test_a_small_context_reads_a_window_that_seldom_moves() -> None:
+    model, whole = TableModel.random(7, 3, context_tokens=16), TableModel.random(7, 3)
+    picker = make_sampling(SamplingParams(temperature=0)).picker
+    narrow, wide = (DraftModelDrafter(m, picker, lambda _token: False) for m in (model, whole))
+    history = [0, 1, 2]
+    for _ in range(100):
+        # The table looks two tokens back, so what is out of the window does not matter to it.
+        draft = narrow.propose(history, 4, always)
+        assert draft.tokens == wide.propose(history, 4, always).tokens
+        history.append(draft.tokens[0])
+    # Each token of the history enters the cache at most twice, and three drafted ones are decoded per step.
+    assert model.num_decoded_tokens <= 2 * len(history) + 3 * 100
