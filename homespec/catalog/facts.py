@@ -125,8 +125,8 @@ class ModelFacts:
         elements += self._window_cells(context_tokens) * self.window_kv_elements
         return -(-elements // block_elements) * block_bytes
 
-    def compute_bytes(self, context_tokens: int, num_rows: int) -> int:
-        """Activations, attention mask and work buffer of the largest batch.
+    def compute_bytes(self, context_tokens: int, num_rows: int, batch_tokens: int) -> int:
+        """Activations, attention mask and work buffer of the largest batch, as far as they are touched.
 
         Graph memory is reused from operator to operator, so this is the larger of two peaks: within a layer,
         with all tokens of a batch, and at the end, with the logits of the rows in use. Rows that are
@@ -135,8 +135,9 @@ class ModelFacts:
         Args:
             context_tokens: size of the KV cache.
             num_rows: the most rows of logits that one decode asks for.
+            batch_tokens: the most tokens that are computed at once.
         """
-        batch_tokens = min(_BATCH_TOKENS, self._cells(context_tokens))
+        batch_tokens = min(batch_tokens, self._cells(context_tokens))
         cells = self._cells(context_tokens)
         mask_cells = cells + (self._window_cells(context_tokens) if self.window_kv_elements else 0)
         in_layer = batch_tokens * (self.activation_elements * _FLOAT_BYTES + mask_cells * _MASK_BYTES)

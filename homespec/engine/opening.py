@@ -81,7 +81,7 @@ def open_models(settings: EngineSettings, abort: AbortFlag) -> Opened:
     # Before anything is loaded: a draft model that is missing or damaged is told at once.
     drafts = {name: resolve(name) for name in names if name != NGRAM}
     headers = {name: read_header(draft.path) for name, draft in drafts.items()}
-    target = _open(found, settings, None, abort)
+    target = _open(found, settings, None, settings.draft_length + 1, abort)
     try:
         return _with_drafters(settings, target, header, names, drafts, headers, abort)
     except BaseException:
@@ -135,7 +135,11 @@ def _context_tokens(settings: EngineSettings, model: LlamaModel) -> int:
 
 
 def _open(
-    found: ResolvedModel, settings: EngineSettings, context_tokens: int | None, abort: AbortFlag
+    found: ResolvedModel,
+    settings: EngineSettings,
+    context_tokens: int | None,
+    max_rows: int,
+    abort: AbortFlag,
 ) -> OpenedModel:
     """Opens a model; `context_tokens` None takes the size from the settings."""
     threads = settings.num_threads or choose_threads().num_threads
@@ -144,6 +148,7 @@ def _open(
         context = LlamaContext(
             model,
             context_tokens=context_tokens or _context_tokens(settings, model),
+            max_rows=max_rows,
             num_threads=threads,
             num_batch_threads=settings.num_batch_threads,
             kv_type=settings.kv_type,
@@ -183,7 +188,7 @@ def _with_drafters(
             opened.links.append(
                 NGRAM
                 if name == NGRAM
-                else _open(drafts[name], settings, target.context.context_tokens, abort)
+                else _open(drafts[name], settings, target.context.context_tokens, 1, abort)
             )
     except BaseException:
         opened.close()

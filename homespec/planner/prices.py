@@ -10,7 +10,7 @@ KvType = Literal["f16", "q8_0", "q4_0"]
 MIB = 1 << 20
 
 # Measured: RssAnon of `homespec run` with NumPy, llama.cpp's library and the terminal's, before any model.
-PROCESS_ANON_BYTES = 32 * MIB
+PROCESS_ANON_BYTES = 26 * MIB
 # Measured: RssFile of the same: the interpreter's and the libraries' pages.
 PROCESS_FILE_BYTES = 24 * MIB
 # Measured: the n-gram index has four dictionary entries for each token of the context.
@@ -63,7 +63,7 @@ class MemoryFacts(Protocol):
     def kv_cache_bytes(self, context_tokens: int, kv_type: str) -> int:
         """The KV cache."""
 
-    def compute_bytes(self, context_tokens: int, num_rows: int) -> int:
+    def compute_bytes(self, context_tokens: int, num_rows: int, batch_tokens: int) -> int:
         """Activations, mask and work buffer."""
 
     def output_bytes(self, num_rows: int) -> int:
@@ -79,12 +79,16 @@ class LoadOptions:
         repack: the CPU backend may keep copies of weights in its own layout.
         cpu_features: in the kernel's words; see `telemetry.machine.cpu_features`.
         num_rows: the most rows of logits in one decode: draft length + 1.
+        batch_tokens: the most tokens that llama.cpp computes at once (runtime.context.BATCH_TOKENS). Less
+            where a price is compared with a run whose prompt is known to be shorter: memory that a batch
+            never fills is never touched.
     """
 
     mmap: bool = True
     repack: bool = True
     cpu_features: frozenset[str] = frozenset()
     num_rows: int = 1
+    batch_tokens: int = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +172,7 @@ def model_price(
         repacked_bytes=repacked_bytes,
         kv_cache_bytes=facts.kv_cache_bytes(context_tokens, kv_type),
         state_bytes=facts.state_bytes,
-        compute_bytes=facts.compute_bytes(context_tokens, options.num_rows),
+        compute_bytes=facts.compute_bytes(context_tokens, options.num_rows, options.batch_tokens),
         output_bytes=facts.output_bytes(options.num_rows) + facts.vocab_size * _SAMPLER_BYTES_PER_LOGIT,
         overhead_bytes=facts.overhead_bytes,
         correction_bytes=facts.correction_bytes,

@@ -13,9 +13,6 @@ from homespec.runtime import binding
 from homespec.runtime.model import LlamaModel
 
 BATCH_TOKENS = 512
-# The widest decode whose rows are all wanted. llama.cpp reserves a row of logits (0.6 MB at a vocabulary of
-# 152k) for each in its compute and output buffers.
-MAX_ROWS = 64
 
 
 class LlamaContext:
@@ -26,6 +23,7 @@ class LlamaContext:
         model: LlamaModel,
         *,
         context_tokens: int,
+        max_rows: int,
         num_threads: int,
         num_batch_threads: int | None = None,
         kv_type: str = "f16",
@@ -36,6 +34,8 @@ class LlamaContext:
         Args:
             model: must outlive the context.
             context_tokens: the most tokens that the KV cache holds.
+            max_rows: the most rows of logits that one decode gives: draft length + 1. llama.cpp reserves
+                a row (0.6 MB at a vocabulary of 152k) for each in its compute and output buffers.
             num_threads: for decodes of one token.
             num_batch_threads: for decodes of several; `num_threads` when None.
             kv_type: f16, q8_0 or q4_0.
@@ -48,12 +48,13 @@ class LlamaContext:
         self._window = model.sliding_window_tokens
         self._abort = abort or binding.AbortFlag()
         self._context_tokens = context_tokens
+        self._max_rows = max_rows
         self._cached: list[int] = []
         self._handle = binding.new_context(
             model.handle,
             context_tokens=context_tokens,
             batch_tokens=BATCH_TOKENS,
-            max_rows=MAX_ROWS,
+            max_rows=max_rows,
             num_threads=num_threads,
             num_batch_threads=num_batch_threads or num_threads,
             kv_type=kv_type,
@@ -85,10 +86,10 @@ class LlamaContext:
         """See `TokenModel.decode`; the result is a view into llama.cpp's memory."""
         num_tokens, start = len(tokens), len(self._cached)
         num_rows = {"none": 0, "last": 1, "all": num_tokens}[rows]
-        if start + num_tokens > self._context_tokens or num_rows > MAX_ROWS:
+        if start + num_tokens > self._context_tokens or num_rows > self._max_rows:
             raise DecodeError(
                 f"A decode of {num_tokens:,} tokens ({num_rows} rows) was asked for with {start:,} of "
-                f"{self._context_tokens:,} context tokens in use and {MAX_ROWS} rows at most."
+                f"{self._context_tokens:,} context tokens in use and {self._max_rows} rows at most."
             )
         array = np.asarray(tokens, dtype=np.int32)
         try:

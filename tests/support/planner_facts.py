@@ -33,7 +33,7 @@ class MadeUpFacts:
         part = {"f16": 1.0, "q8_0": 0.53125, "q4_0": 0.28125}[kv_type]
         return int(-(-context_tokens // 256) * 256 * self.kv_bytes_per_token * part)
 
-    def compute_bytes(self, context_tokens: int, num_rows: int) -> int:
+    def compute_bytes(self, context_tokens: int, num_rows: int, batch_tokens: int) -> int:
         return context_tokens * self.compute_bytes_per_token + num_rows * self.vocab_size * 4
 
     def output_bytes(self, num_rows: int) -> int:

@@ -74,7 +74,7 @@ def test_kv_cache_of_qwen2_as_llama_cpp_reported_it(
 @pytest.mark.parametrize(("context_tokens", "reported_mib"), [(2048, 66.51), (8192, 72.51), (32_768, 96.51)])
 def test_compute_buffer_of_qwen2_with_the_work_buffer(context_tokens: int, reported_mib: float) -> None:
     work_mib = 512 * 8960 * 2 / MIB
-    computed = _facts("qwen2", _QWEN_SHAPE).compute_bytes(context_tokens, num_rows=8) / MIB
+    computed = _facts("qwen2", _QWEN_SHAPE).compute_bytes(context_tokens, num_rows=8, batch_tokens=512) / MIB
     assert computed - work_mib == pytest.approx(reported_mib, abs=0.1)
 
 
@@ -104,8 +104,13 @@ def test_sliding_window_cache_of_gemma3_as_llama_cpp_reported_it(
 
 def test_logits_take_over_when_many_rows_are_wanted() -> None:
     facts = _facts("qwen2", _QWEN_SHAPE)
-    assert facts.compute_bytes(2048, 512) > 512 * 151_936 * 4
+    assert facts.compute_bytes(2048, 512, 512) > 512 * 151_936 * 4
     assert facts.output_bytes(6) == 6 * 151_936 * 4
+
+
+def test_short_batches_touch_less() -> None:
+    facts = _facts("qwen2", _QWEN_SHAPE)
+    assert facts.compute_bytes(2048, 6, 36) < facts.compute_bytes(2048, 6, 512) / 8
 
 
 def test_which_weights_are_copied() -> None:
@@ -194,21 +199,21 @@ def test_unknown_architectures_are_bounded_from_above() -> None:
     unknown = _facts("brand-new", _QWEN_SHAPE)
     assert not unknown.is_known
     assert unknown.kv_cache_bytes(4096, "f16") == known.kv_cache_bytes(4096, "f16")
-    assert unknown.compute_bytes(4096, 8) > known.compute_bytes(4096, 8)
+    assert unknown.compute_bytes(4096, 8, 512) > known.compute_bytes(4096, 8, 512)
     nearly_silent = _facts("brand-new", {"block_count": 2, "embedding_length": 64})
     assert nearly_silent.kv_cache_bytes(256, "f16") == 256 * 2 * (2 * 64) * 2
     tensors = (GgufTensor("blk.0.w.weight", (64, 64), "F32", 0, 16_384),)
     silent = model_facts(_header("brand-new", {}, tensors))
     assert silent.num_layers == 1
     assert silent.kv_cache_bytes(256, "f16") == 256 * (2 * 64) * 2
-    assert silent.compute_bytes(256, 1) > 0
+    assert silent.compute_bytes(256, 1, 512) > 0
 
 
 def test_mixtures_of_experts_are_seen() -> None:
     keys = _QWEN_SHAPE | {"expert_count": 64, "expert_used_count": 8, "expert_feed_forward_length": 2048}
     facts = _facts("qwen2moe", keys)
     assert facts.num_experts == 64
-    assert facts.compute_bytes(2048, 8) > _facts("qwen2", _QWEN_SHAPE).compute_bytes(2048, 8)
+    assert facts.compute_bytes(2048, 8, 512) > _facts("qwen2", _QWEN_SHAPE).compute_bytes(2048, 8, 512)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +242,8 @@ def test_an_unknown_kv_type_is_refused() -> None:
 
 def test_prices_agree_with_the_constants_of_the_runtime() -> None:
     from homespec.catalog import facts
+    from homespec.planner.prices import LoadOptions
     from homespec.runtime import binding, context
 
-    assert context.BATCH_TOKENS == facts._BATCH_TOKENS
+    assert context.BATCH_TOKENS == facts._BATCH_TOKENS == LoadOptions().batch_tokens
     assert set(binding.KV_TYPES) == set(facts._KV_BLOCKS)

@@ -46,7 +46,7 @@ def test_verdicts_and_reasons_in_order(headroom_mib: int, verdict: str, reason: 
 
 def test_the_reasons_are_told_with_numbers() -> None:
     assert _plan(1400).explanation == (
-        "draft.gguf needs 376 MB more, and would push weights out of memory; 1.43 GB of 1.47 GB are needed."
+        "draft.gguf needs 376 MB more, and would push weights out of memory; 1.42 GB of 1.47 GB are needed."
     )
     assert "context of 3,072 tokens instead of 4,096" in _plan(1700).explanation
     assert _plan(1700).advice == ("Pass --prefer speed to have the drafter at the price of context.",)
