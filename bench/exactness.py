@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from homespec.engine import Engine
+from homespec.engine.engine import Engine
 from homespec.engine.settings import EngineSettings
 from homespec.records import Message, Reply, RequestParams, SamplingParams
 

@@ -12,7 +12,8 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from homespec.engine import Engine, Session
+    from homespec.engine.engine import Engine
+    from homespec.engine.session import Session
     from homespec.records import RequestParams, SamplingParams
 
 __all__ = ["Engine", "RequestParams", "SamplingParams", "Session", "__version__"]
@@ -21,8 +22,8 @@ __version__ = "0.1.0"
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 _HOMES = {
-    "Engine": "homespec.engine",
-    "Session": "homespec.engine",
+    "Engine": "homespec.engine.engine",
+    "Session": "homespec.engine.session",
     "RequestParams": "homespec.records",
     "SamplingParams": "homespec.records",
 }

@@ -18,10 +18,22 @@ find_python() {
 
 # llama-cpp-python comes as source and is compiled for this CPU. pip keeps the result, so this happens once.
 install_llama_cpp() {
-    local want log pid start step due=30
+    local want
     want=$(sed -n 's/.*"\(llama-cpp-python==[^"]*\)".*/\1/p' pyproject.toml)
-    .venv/bin/python -c 'import sys, importlib.metadata as m
-sys.exit(m.version("llama-cpp-python") != sys.argv[1].split("==")[1])' "$want" 2>/dev/null && return
+    if .venv/bin/python -c 'import sys, importlib.metadata as m
+sys.exit(m.version("llama-cpp-python") != sys.argv[1].split("==")[1])' "$want" 2>/dev/null; then
+        return
+    fi
+    build_llama_cpp "$want"
+    # pip may have had one in its cache that was built on another CPU.
+    .venv/bin/python -m homespec.runtime.build && return
+    build_llama_cpp "$want" --no-cache-dir --force-reinstall
+}
+
+# build_llama_cpp REQUIREMENT [PIP OPTIONS]
+build_llama_cpp() {
+    local want=$1 log pid start step due=30
+    shift
     if ! command -v "${CXX:-c++}" >/dev/null && ! command -v g++ >/dev/null && ! command -v clang++ >/dev/null; then
         fail "A C++ compiler is needed to build llama.cpp, and none was found." \
             "On Debian, Ubuntu and Raspberry Pi OS: sudo apt install build-essential cmake"
@@ -30,7 +42,7 @@ sys.exit(m.version("llama-cpp-python") != sys.argv[1].split("==")[1])' "$want" 2
     start=$SECONDS
     say "Installing $want. It is compiled for this CPU: 4 to 12 minutes on two cores, once."
     # Without its image part (LLAVA), which homespec does not use, the build takes half as long.
-    CMAKE_ARGS="${CMAKE_ARGS:--DLLAVA_BUILD=OFF}" .venv/bin/pip install -v "$want" >"$log" 2>&1 &
+    CMAKE_ARGS="${CMAKE_ARGS:--DLLAVA_BUILD=OFF}" .venv/bin/pip install -v "$@" "$want" >"$log" 2>&1 &
     pid=$!
     trap 'kill $pid 2>/dev/null' INT TERM
     while kill -0 $pid 2>/dev/null; do

@@ -19,7 +19,9 @@ from homespec.errors import HomespecError
 # for it would import them all).
 _COMMANDS = {
     "run": "Answer one prompt.",
+    "plan": "Plan memory, with and without a drafter; loads nothing.",
     "models": "List, get, check and remove models.",
+    "doctor": "Show how homespec sees this machine.",
 }
 INTERRUPTED_EXIT_CODE = 130
 

@@ -6,130 +6,95 @@ import dataclasses
 import json
 import secrets
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from homespec.cli.config import check_keys
+from homespec.cli.options import DEFAULT_MODEL, MEMORY_OPTIONS, option, options, parse_settings
 from homespec.errors import ConfigError
 
 if TYPE_CHECKING:
-    from homespec.engine import Engine, Generation
+    from homespec.engine.engine import Engine
+    from homespec.engine.generation import Generation
     from homespec.engine.settings import EngineSettings
     from homespec.records import RequestParams
 
-DEFAULT_MODEL = "smollm2-135m-instruct"
 INTERRUPTED_EXIT_CODE = 130
 
 
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
-
-
-def _option(*names: str, **attributes: Any) -> Decorator:
-    """An option that `HOMESPEC_<NAME>` can set as well."""
-    long_name = max(names, key=len).split("/")[0]
-    variable = "HOMESPEC_" + long_name.removeprefix("--").replace("-", "_").upper()
-    attributes.setdefault("show_default", attributes.get("default") is not None)
-    return click.option(*names, envvar=variable, **attributes)
-
-
 _MODEL_OPTIONS = [
-    _option(
+    option(
         "-m",
         "--model",
         default=DEFAULT_MODEL,
         help="Target: a name of `homespec models list`, or a GGUF file.",
     ),
-    _option(
-        "-d",
-        "--draft",
-        default="auto",
-        help="auto, off, ngram, or a draft model's name or file; `ngram+NAME` asks one after the other.",
-    ),
-    _option(
-        "--draft-length", type=int, default=5, help="The most tokens drafted per step; 0 decodes plainly."
-    ),
-    _option(
+    *MEMORY_OPTIONS,
+    option("--force", is_flag=True, help="Load what the memory plan refuses."),
+    option(
         "--draft-min-confidence",
         type=float,
         default=0.4,
         help="Stop drafting where the draft model is less sure.",
     ),
-    _option(
-        "-c", "--context-tokens", type=int, help="Context size.  [default: 4096, or less if trained on less]"
-    ),
-    _option("-t", "--threads", type=int, help="Threads for one token.  [default: this process's fast cores]"),
-    _option("--threads-batch", type=int, help="Threads for several tokens.  [default: as --threads]"),
-    _option("--kv", type=click.Choice(["f16", "q8_0", "q4_0"]), default="f16", help="Type of the KV cache."),
-    _option("--mmap/--no-mmap", default=True, help="Map the model file instead of reading it."),
-    _option("--repack/--no-repack", default=True, help="Let llama.cpp keep weights in its faster layout."),
+    option("-t", "--threads", type=int, help="Threads for one token.  [default: this process's fast cores]"),
+    option("--threads-batch", type=int, help="Threads for several tokens.  [default: as --threads]"),
 ]
 _SAMPLING_OPTIONS = [
-    _option(
+    option(
         "-n",
         "--max-tokens",
         type=int,
         help="The most tokens of the answer.  [default: what the context holds]",
     ),
-    _option("--temperature", type=float, default=0.8, help="0 always takes the most probable token."),
-    _option("--top-k", type=int, default=40, help="Keep the k most probable tokens; 0 is off."),
-    _option(
+    option("--temperature", type=float, default=0.8, help="0 always takes the most probable token."),
+    option("--top-k", type=int, default=40, help="Keep the k most probable tokens; 0 is off."),
+    option(
         "--top-p", type=float, default=0.95, help="Keep the most probable tokens up to this mass; 1 is off."
     ),
-    _option(
+    option(
         "--min-p",
         type=float,
         default=0.05,
         help="Keep tokens at least this fraction as probable as the first.",
     ),
-    _option(
+    option(
         "--repeat-penalty", type=float, default=1.0, help="Make tokens of the window less likely; 1 is off."
     ),
-    _option(
-        "--presence-penalty", type=float, default=0.0, help="Subtracted once from logits of such tokens."
-    ),
-    _option("--frequency-penalty", type=float, default=0.0, help="Subtracted once per occurrence."),
-    _option("--penalty-window", type=int, default=64, help="Tokens that penalties look back; 0 is all."),
-    _option(
+    option("--presence-penalty", type=float, default=0.0, help="Subtracted once from logits of such tokens."),
+    option("--frequency-penalty", type=float, default=0.0, help="Subtracted once per occurrence."),
+    option("--penalty-window", type=int, default=64, help="Tokens that penalties look back; 0 is all."),
+    option(
         "--logit-bias",
         multiple=True,
         metavar="ID=VALUE",
         help="Add to a token's logit; -inf bans it. Repeatable.",
     ),
-    _option(
+    option(
         "--seed", type=int, help="Of the random generator.  [default: a new one each time, shown by --json]"
     ),
-    _option("--stop", multiple=True, metavar="TEXT", help="End the answer before this text. Repeatable."),
-    _option(
+    option("--stop", multiple=True, metavar="TEXT", help="End the answer before this text. Repeatable."),
+    option(
         "--verifier",
         type=click.Choice(["greedy", "rejection", "block", "coupled"]),
         help="How drafts are judged; all keep the target's law.  [default: greedy or rejection]",
     ),
-    _option("--grammar", help="Not supported yet: refused rather than ignored."),
-    _option("--json-schema", help="Not supported yet: refused rather than ignored."),
+    option("--grammar", help="Not supported yet: refused rather than ignored."),
+    option("--json-schema", help="Not supported yet: refused rather than ignored."),
 ]
-
-
-def _options(options: list[Decorator]) -> Decorator:
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
 
 
 @click.command()
 @click.argument("prompt", required=False)
-@_options(_MODEL_OPTIONS)
-@_options(_SAMPLING_OPTIONS)
-@_option("-s", "--system", help="System message; @FILE reads it from a file.")
+@options(_MODEL_OPTIONS)
+@options(_SAMPLING_OPTIONS)
+@option("-s", "--system", help="System message; @FILE reads it from a file.")
 @click.option("--raw", is_flag=True, help="Continue the prompt as it is, without the chat template.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
-@_option("--stats/--no-stats", default=True, help="End with a line of figures on stderr.")
+@option("--stats/--no-stats", default=True, help="End with a line of figures on stderr.")
 @click.pass_context
-def command(context: click.Context, /, prompt: str | None, **options: Any) -> None:
+def command(context: click.Context, /, prompt: str | None, **values: Any) -> None:
     """Answer one PROMPT ("-", or nothing with a pipe, reads it from stdin).
 
     The answer goes to stdout, everything else to stderr. Ctrl-C ends the answer and keeps what there is.
@@ -140,54 +105,36 @@ def command(context: click.Context, /, prompt: str | None, **options: Any) -> No
     git diff | homespec run -s "Write a commit message." -
     """  # noqa: D301 - \b keeps click from joining the lines
     check_keys("run", {parameter.name or "" for parameter in context.command.params}, context.default_map)
-    settings, params = _settings(options), _params(options)
-    text = _read_prompt(prompt)
-    context.exit(_run(settings, params, text, options))
+    settings, params = parse_settings(values["model"], values), _params(values)
+    context.exit(_run(settings, params, _read_prompt(prompt), values))
 
 
-def _settings(options: dict[str, Any]) -> EngineSettings:
-    from homespec.engine.settings import EngineSettings
-
-    return EngineSettings(
-        target=options["model"],
-        draft=options["draft"],
-        draft_length=options["draft_length"],
-        min_confidence=options["draft_min_confidence"],
-        context_tokens=options["context_tokens"],
-        num_threads=options["threads"],
-        num_batch_threads=options["threads_batch"],
-        kv_type=options["kv"],
-        mmap=options["mmap"],
-        repack=options["repack"],
-    )
-
-
-def _params(options: dict[str, Any]) -> RequestParams:
+def _params(values: dict[str, Any]) -> RequestParams:
     from homespec.records import RequestParams, SamplingParams
 
     for name in ("grammar", "json_schema"):
-        if options[name] is not None:
+        if values[name] is not None:
             raise ConfigError(
                 f"--{name.replace('_', '-')} is not supported yet: the verifiers do not constrain tokens.",
                 hint="Leave it out, and describe the form in the prompt.",
             )
-    seed = options["seed"]
+    seed = values["seed"]
     return RequestParams(
         sampling=SamplingParams(
-            logit_bias=tuple(_parse_bias(text) for text in options["logit_bias"]),
-            repeat_penalty=options["repeat_penalty"],
-            presence_penalty=options["presence_penalty"],
-            frequency_penalty=options["frequency_penalty"],
-            penalty_window_tokens=options["penalty_window"],
-            temperature=options["temperature"],
-            top_k=options["top_k"],
-            top_p=options["top_p"],
-            min_p=options["min_p"],
+            logit_bias=tuple(_parse_bias(text) for text in values["logit_bias"]),
+            repeat_penalty=values["repeat_penalty"],
+            presence_penalty=values["presence_penalty"],
+            frequency_penalty=values["frequency_penalty"],
+            penalty_window_tokens=values["penalty_window"],
+            temperature=values["temperature"],
+            top_k=values["top_k"],
+            top_p=values["top_p"],
+            min_p=values["min_p"],
             seed=secrets.randbits(32) if seed is None else seed,
         ),
-        verifier=options["verifier"],
-        max_tokens=options["max_tokens"],
-        stop=options["stop"],
+        verifier=values["verifier"],
+        max_tokens=values["max_tokens"],
+        stop=values["stop"],
     )
 
 
@@ -221,20 +168,20 @@ def _read_system(text: str | None) -> str | None:
         ) from None
 
 
-def _run(settings: EngineSettings, params: RequestParams, text: str, options: dict[str, Any]) -> int:
-    from homespec.engine import Engine
+def _run(settings: EngineSettings, params: RequestParams, text: str, values: dict[str, Any]) -> int:
+    from homespec.engine.engine import Engine
     from homespec.runtime.interrupt import abort_on_interrupt
 
-    system = _read_system(options["system"])
+    system = _read_system(values["system"])
     with Engine(settings) as engine:
-        tokens = _prompt_tokens(engine, text, system, raw=options["raw"])
+        tokens = _prompt_tokens(engine, text, system, raw=values["raw"])
         generation = engine.generate(tokens, params)
         with abort_on_interrupt(engine.abort):
-            _show(generation, quiet=options["as_json"])
+            _show(generation, quiet=values["as_json"])
         reply = generation.reply
-    if options["as_json"]:
+    if values["as_json"]:
         click.echo(json.dumps(dataclasses.asdict(reply), ensure_ascii=False))
-    if options["stats"]:
+    if values["stats"]:
         from homespec.cli.stats import stats_line
 
         click.echo(click.style(stats_line(reply), dim=True), err=True)

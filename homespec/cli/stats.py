@@ -26,7 +26,7 @@ def stats_line(reply: Reply) -> str:
 def _speculation(reply: Reply) -> str:
     stats, plan = reply.stats, reply.plan
     if not plan.speculation:
-        return f"spec: off ({plan.reason}: {plan.explanation})"
+        return f"spec: off ({plan.reason}: {plan.explanation.rstrip('.')})"
     if not stats.num_drafts:
         return f"spec: {reply.drafter}, nothing to draft"
     return (

@@ -19,7 +19,7 @@ from homespec.contracts import Drafter, LengthPolicy, TokenModel, Verifier
 from homespec.decoding.stopping import Stopping
 from homespec.drafting.none import NoDrafter
 from homespec.errors import CacheRollbackError, DecodeAbortedError
-from homespec.records import NO_DRAFT, Draft, FinishReason, FloatArray, StepRecord
+from homespec.records import NO_DRAFT, Draft, FinishReason, FloatArray, ReasonCode, StepRecord
 
 _logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class ActiveReply:
         tokens: the history; grows by the committed tokens. The last one is pending.
         drafter: replaced by `NoDrafter` when it fails.
         verifier, lengths, stopping: of this request.
-        drafter_failure: why the drafter was dropped, in one sentence; None while it works.
+        dropped: why the drafter was dropped, as a reason code and a sentence; None while it works.
     """
 
     tokens: list[int]
@@ -40,12 +40,12 @@ class ActiveReply:
     verifier: Verifier
     lengths: LengthPolicy
     stopping: Stopping
-    drafter_failure: str | None = None
+    dropped: tuple[ReasonCode, str] | None = None
 
-    def drop_drafter(self, why: str) -> None:
+    def drop_drafter(self, reason: ReasonCode, why: str) -> None:
         """Goes on plainly: a drafter never stops a reply."""
         _logger.warning("The drafter %s was dropped: %s", self.drafter.name, why)
-        self.drafter_failure = why
+        self.dropped = (reason, why)
         self.drafter = NoDrafter()
 
 
@@ -64,7 +64,7 @@ def propose(reply: ActiveReply) -> Draft:
     except DecodeAbortedError:
         raise
     except Exception as error:  # noqa: BLE001 - no failure of a drafter may stop the reply
-        reply.drop_drafter(str(error) or type(error).__name__)
+        reply.drop_drafter("drafter_failed", str(error) or type(error).__name__)
         return NO_DRAFT
 
 
@@ -144,5 +144,5 @@ def _roll_back(target: TokenModel, reply: ActiveReply) -> None:
     except CacheRollbackError as error:
         # The cache is empty now. Models that cannot truncate are found when they are opened; should one
         # slip through, its state is rebuilt rather than trusted.
-        reply.drop_drafter(error.message)
+        reply.drop_drafter("cannot_roll_back", error.message)
         target.decode(reply.tokens[:-1], rows="none")

@@ -1,11 +1,6 @@
 """Opened models and the replies they give.
 
-`opening` turns settings into an opened target, a drafter and a plan; `generation` runs one request;
-`session` keeps a conversation.
+`preparing` turns settings into a plan, from headers alone; `opening` opens what was planned;
+`engine.Engine` answers: `generation` runs one request, `session` keeps a conversation. `watchdog` and `truth`
+compare the plan with what happens. Nothing is imported here, since planning must not load llama.cpp.
 """
-
-from homespec.engine.engine import Engine
-from homespec.engine.generation import Generation
-from homespec.engine.session import Session
-
-__all__ = ["Engine", "Generation", "Session"]

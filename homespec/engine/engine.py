@@ -13,14 +13,17 @@ from homespec.drafting.ngram import NgramDrafter
 from homespec.drafting.none import NoDrafter
 from homespec.drafting.prefix import rewind
 from homespec.engine.generation import Generation
-from homespec.engine.opening import OpenedModel, open_models
+from homespec.engine.opening import open_models
+from homespec.engine.preparing import Preparation, prepare
 from homespec.engine.session import Session
 from homespec.engine.settings import EngineSettings
+from homespec.engine.truth import compare_with_plan
 from homespec.errors import ConfigError, ContextOverflowError
 from homespec.records import FloatArray, Message, PlanSummary, RequestParams
 from homespec.runtime.binding import AbortFlag
 from homespec.runtime.vocabulary import Vocabulary
 from homespec.sampling import Picker, make_sampling
+from homespec.telemetry.process import read_process_memory
 
 
 class Engine:
@@ -31,20 +34,25 @@ class Engine:
             print(engine.session().reply("Why is the sky blue?").text)
     """
 
-    def __init__(self, target: str | EngineSettings, **settings: object) -> None:
+    def __init__(self, target: str | EngineSettings | Preparation, **settings: object) -> None:
         """Opens the models.
 
         Args:
-            target: name or path of the target, or all settings at once.
+            target: name or path of the target, or all settings at once, or what was made of them.
             **settings: fields of `EngineSettings`.
 
         Raises:
-            HomespecError: see `opening.open_models`.
+            HomespecError: see `preparing.prepare` and `opening.open_models`.
         """
         if isinstance(target, str):
             target = EngineSettings(target, **settings)  # type: ignore[arg-type]
-        self.settings = target
+        if isinstance(target, EngineSettings):
+            target = prepare(target)
+        self.preparation = target
+        self.settings = target.settings
         self.abort = AbortFlag()
+        self._memory_before = read_process_memory()
+        self._compared = False
         self._opened = open_models(target, self.abort)
 
     @property
@@ -92,7 +100,7 @@ class Engine:
             raise ContextOverflowError(len(tokens), self.context_tokens)
         if params.max_tokens is not None and params.max_tokens < 1:
             raise ConfigError(f"--max-tokens is {params.max_tokens}; at least 1 is needed.")
-        sampling = make_sampling(params.sampling, params.verifier, self._opened.num_shared_tokens)
+        sampling = make_sampling(params.sampling, params.verifier, self.preparation.num_shared_tokens)
         self.abort.clear()
         return Generation(
             target=self._opened.target,
@@ -102,6 +110,8 @@ class Engine:
             sampling=sampling,
             lengths=FixedLength(self.plan.draft_length, self.settings.min_confidence),
             plan=self.plan,
+            on_paging=self._drop_drafters,
+            on_end=self._compare_once,
         )
 
     def next_logits(self, tokens: Sequence[int]) -> FloatArray:
@@ -118,15 +128,26 @@ class Engine:
         return logits
 
     def _drafter(self, picker: Picker) -> Drafter:
-        drafters = [self._link(link, picker) for link in self._opened.links]
+        drafters: list[Drafter] = [NgramDrafter()] if self._opened.uses_ngram else []
+        if self._opened.draft is not None:
+            drafters.append(DraftModelDrafter(self._opened.draft.context, picker, self.vocabulary.is_end))
         if not drafters:
             return NoDrafter()
         return drafters[0] if len(drafters) == 1 else ChainDrafter(drafters)
 
-    def _link(self, link: str | OpenedModel, picker: Picker) -> Drafter:
-        if isinstance(link, OpenedModel):
-            return DraftModelDrafter(link.context, picker, self.vocabulary.is_end)
-        return NgramDrafter()
+    def _drop_drafters(self, why: str) -> None:
+        """Gives the drafters' memory back: later replies are decoded plainly as well."""
+        self._opened.close_draft()
+        self._opened.uses_ngram = False
+        self._opened.plan = self.preparation.without_speculation("would_page", why)
+
+    def _compare_once(self, generation: Generation) -> None:
+        """After the first whole reply every buffer has been touched: was the plan right?"""
+        if not self._compared and generation.steps:
+            self._compared = True
+            compare_with_plan(
+                self.preparation, self._memory_before, read_process_memory(), generation.largest_batch_tokens
+            )
 
     def close(self) -> None:
         """Frees the models; safe to call twice."""

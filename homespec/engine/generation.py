@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import perf_counter
 
@@ -11,6 +11,7 @@ from homespec.decoding.loop import ActiveReply, decode_steps
 from homespec.decoding.stopping import Stopping
 from homespec.drafting.prefix import rewind
 from homespec.engine.opening import OpenedModel
+from homespec.engine.watchdog import Watchdog
 from homespec.errors import DecodeAbortedError
 from homespec.records import FinishReason, PlanSummary, Reply, RequestParams, StepRecord
 from homespec.runtime.context import BATCH_TOKENS
@@ -35,13 +36,30 @@ class Generation:
         sampling: Sampling,
         lengths: LengthPolicy,
         plan: PlanSummary,
+        on_paging: Callable[[str], None],
+        on_end: Callable[[Generation], None],
     ) -> None:
+        """Called by `Engine.generate`.
+
+        Args:
+            target: its KV cache is brought in line with `tokens`.
+            tokens: the prompt; grows by the reply.
+            params: of the request.
+            drafter: of this request.
+            sampling: of this request.
+            lengths: how far to draft.
+            plan: whether to speculate, and why.
+            on_paging: told why, once, when memory runs short and the drafter has been dropped.
+            on_end: told when the iteration ends, in whatever way.
+        """
         self._target = target
         self._params = params
         self._num_prompt_tokens = len(tokens)
         self._verifier_name = sampling.name
         self._plan = plan
         self._drafter_name = drafter.name
+        self._on_paging = on_paging
+        self._on_end = on_end
         vocabulary = target.model.vocabulary
         self._active = ActiveReply(
             tokens=tokens,
@@ -62,17 +80,19 @@ class Generation:
         self._finish_reason: FinishReason = "interrupted"
         self._text: list[str] = []
         self.steps: list[StepRecord] = []
+        self.largest_batch_tokens = 0
 
     def __iter__(self) -> Iterator[str]:
         """Runs the request and yields its text, in pieces that are whole characters."""
         start, faults = perf_counter(), count_major_faults()
-        stopping = self._active.stopping
+        stopping, watchdog = self._active.stopping, Watchdog()
         try:
             self._prefill()
             first = self._prefill_seconds = perf_counter() - start
             for step in decode_steps(self._target.context, self._active):
                 self._active.lengths.observe(step)
                 self.steps.append(step)
+                self._heed(watchdog)
                 now = perf_counter() - start
                 if len(self.steps) == 1:
                     first = self._ttft_seconds = now
@@ -87,6 +107,7 @@ class Generation:
             rest = stopping.finish_text()
             if rest:
                 self._text.append(rest)
+            self._on_end(self)
         if rest:
             yield rest
 
@@ -95,10 +116,17 @@ class Generation:
             self._text.append(text)
             yield text
 
+    def _heed(self, watchdog: Watchdog) -> None:
+        alarm = watchdog.alarm()
+        if alarm is not None and self._plan.speculation and self._active.dropped is None:
+            self._active.drop_drafter("would_page", alarm)
+            self._on_paging(alarm)
+
     def _prefill(self) -> None:
         """Brings all of the prompt but its last token into the KV cache, in pieces."""
         context, tokens = self._target.context, self._active.tokens
         self._num_reused = rewind(context, tokens)
+        self.largest_batch_tokens = max(1, min(BATCH_TOKENS, len(tokens) - 1 - self._num_reused))
         for start in range(self._num_reused, len(tokens) - 1, BATCH_TOKENS):
             context.decode(tokens[start : min(start + BATCH_TOKENS, len(tokens) - 1)], rows="none")
 
@@ -127,7 +155,7 @@ class Generation:
         )
 
     def _effective_plan(self) -> PlanSummary:
-        failure = self._active.drafter_failure
-        if failure is None:
+        if self._active.dropped is None:
             return self._plan
-        return replace(self._plan, speculation=False, reason="drafter_failed", explanation=failure)
+        reason, explanation = self._active.dropped
+        return replace(self._plan, speculation=False, reason=reason, explanation=explanation)

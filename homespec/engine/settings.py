@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+from homespec.errors import ConfigError
+from homespec.planner.options import Prefer
+from homespec.planner.prices import KvType
 
 DEFAULT_CONTEXT_TOKENS = 4096
 MIN_CONTEXT_TOKENS = 16
@@ -18,13 +23,18 @@ class EngineSettings:
 
     Attributes:
         target: name in the catalogue, or path to a GGUF file.
-        draft: auto, off, ngram, or a draft model's name or path; several joined by `+` are asked in order.
+        draft: off, ngram, a draft model's name or path, or `ngram+NAME` to ask one after the other. `auto` is
+            n-gram lookup, followed by the pair's draft model if it is on this machine and has room.
         draft_length: the most tokens that are drafted per step.
         min_confidence: a draft ends at a token of which the draft model is less sure than this.
-        context_tokens: None for the smaller of 4096 and what the model was trained on.
+        context_tokens: None for the smaller of 4096 and what the model was trained on; `max` for the largest
+            that fits into memory.
+        prefer: whether a draft model may take context away.
+        memory_bytes: plan for a machine with this much memory instead of this one's.
+        force: load what was planned against.
         num_threads: for decodes of one token; None to choose.
         num_batch_threads: for decodes of several; None for the same.
-        kv_type: of the target's KV cache: f16, q8_0 or q4_0.
+        kv_type: of the target's KV cache.
         mmap: map the weights instead of reading them.
         repack: let llama.cpp keep weights in the layout its kernels like best.
     """
@@ -33,9 +43,37 @@ class EngineSettings:
     draft: str = "auto"
     draft_length: int = DEFAULT_DRAFT_LENGTH
     min_confidence: float = DEFAULT_MIN_CONFIDENCE
-    context_tokens: int | None = None
+    context_tokens: int | Literal["max"] | None = None
+    prefer: Prefer = "context"
+    memory_bytes: int | None = None
+    force: bool = False
     num_threads: int | None = None
     num_batch_threads: int | None = None
-    kv_type: str = "f16"
+    kv_type: KvType = "f16"
     mmap: bool = True
     repack: bool = True
+
+    def check(self) -> None:
+        """Refuses values that cannot be used whatever the model.
+
+        Raises:
+            ConfigError: names the option.
+        """
+        if self.kv_type not in get_args(KvType):
+            kinds = ", ".join(get_args(KvType))
+            raise ConfigError(f"{self.kv_type!r} is not a type of KV cache.", hint=f"Choose one of {kinds}.")
+        if not 0 <= self.draft_length <= MAX_DRAFT_LENGTH:
+            raise ConfigError(
+                f"The draft length is {self.draft_length}; it must lie between 0 and {MAX_DRAFT_LENGTH}.",
+                hint="Pass --draft-length 5, or --draft off to decode plainly.",
+            )
+        if not 0 <= self.min_confidence <= 1:
+            raise ConfigError(
+                f"The least confidence is {self.min_confidence}; it must lie between 0 and 1.",
+                hint="Pass --draft-min-confidence 0.4, or 0 to always draft the full length.",
+            )
+        for option, value in (("--threads", self.num_threads), ("--threads-batch", self.num_batch_threads)):
+            if value is not None and value < 1:
+                raise ConfigError(
+                    f"{option} is {value}; at least 1 thread is needed.", hint=f"Leave {option} out."
+                )

@@ -118,6 +118,12 @@ class Pricing:
             "draft", context_tokens, draft_context_tokens, draft_kv_type or self.policy.kv_type
         )
 
+    def repriced(self, option: Option) -> Option:
+        """The same way to run at this pricing's terms."""
+        return self._option(
+            option.kind, option.context_tokens, option.draft_context_tokens, option.draft_kv_type
+        )
+
     def _option(
         self,
         kind: OptionKind,

@@ -108,15 +108,6 @@ def memory_pressure_percent(root: Path = Path("/")) -> float | None:
     return None
 
 
-def cpu_features(root: Path = Path("/")) -> frozenset[str]:
-    """Instruction sets of the first CPU, in the kernel's words: `flags` on x86, `Features` on arm64."""
-    for line in (read_text(root / "proc/cpuinfo") or "").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in ("flags", "Features"):
-            return frozenset(value.split())
-    return frozenset()
-
-
 def _read_meminfo(root: Path) -> dict[str, int]:
     """/proc/meminfo in bytes."""
     values: dict[str, int] = {}

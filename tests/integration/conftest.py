@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from homespec.catalog.store import resolve
-from homespec.engine import Engine
+from homespec.engine.engine import Engine
 from homespec.errors import ModelNotFoundError
 from homespec.records import Message, Reply, RequestParams
 

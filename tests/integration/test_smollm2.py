@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from homespec.catalog.store import resolve
-from homespec.engine import Engine
+from homespec.engine.engine import Engine
 from homespec.errors import ConfigError, ContextOverflowError
 from homespec.records import Message, RequestParams, SamplingParams
 from tests.integration.conftest import SMOLLM2, ask, ask_tokens

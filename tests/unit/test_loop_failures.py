@@ -46,7 +46,7 @@ def test_a_failing_drafter_is_dropped_and_told_once(
     steps = run(TableModel.random(1, 6), reply)
     assert reply.tokens == plain_text([1, 2], 20)
     assert drafter.calls == calls_before + 1
-    assert reply.drafter_failure == "out of luck"
+    assert reply.dropped == ("drafter_failed", "out of luck")
     assert len(caplog.records) == 1
     assert steps[-1].drafter == "none"
 
@@ -64,7 +64,7 @@ def test_a_cache_that_cannot_roll_back_is_rebuilt_and_drafting_ends() -> None:
     reply = make_reply([1, 2], make_sampling(GREEDY).verifier, drafter=RandomDrafter(0, 6), max_tokens=20)
     steps = run(target, reply)
     assert reply.tokens == plain_text([1, 2], 20)
-    assert reply.drafter_failure == "no way back"
+    assert reply.dropped == ("cannot_roll_back", "no way back")
     assert steps[-1].num_draft_tokens == 0
 
 
@@ -97,4 +97,4 @@ def test_an_interruption_while_drafting_is_no_failure_of_the_drafter() -> None:
     reply = make_reply([1, 2], make_sampling(GREEDY).verifier, drafter=ScriptedDrafter(stop), max_tokens=9)
     (step,) = run(TableModel.random(1, 6), reply)
     assert step.finish_reason == "interrupted"
-    assert reply.drafter_failure is None
+    assert reply.dropped is None

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from homespec.runtime.cpuinfo import cpu_features
 from homespec.runtime.residency import resident_bytes
 from homespec.telemetry.machine import (
-    cpu_features,
     imagined_memory,
     memory_pressure_percent,
     read_memory,

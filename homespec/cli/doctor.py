@@ -1,0 +1,104 @@
+"""`homespec doctor`: what homespec sees of this machine, and what it would do with it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import click
+
+from homespec.units import format_bytes
+
+_GOVERNOR = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+
+
+@click.command()
+def command() -> None:
+    """Show CPU, threads, memory, the llama.cpp build and the models, as homespec sees them."""
+    for title, lines in (
+        ("CPU", _cpu()),
+        ("Memory", _memory()),
+        ("Temperature", _temperature()),
+        ("llama.cpp", _llama_cpp()),
+        ("Models", _models()),
+    ):
+        click.echo(click.style(title, bold=True))
+        for line in lines:
+            click.echo(f"  {line}")
+
+
+def _cpu(root: Path = Path("/")) -> list[str]:
+    from homespec.runtime.cgroups import read_text
+    from homespec.runtime.threads import choose_threads
+
+    info = read_text(root / "proc/cpuinfo") or ""
+    names = [line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")]
+    model = read_text(root / "proc/device-tree/model")  # what a Raspberry Pi calls itself
+    choice = choose_threads()
+    governor = read_text(root / _GOVERNOR)
+    name = (model or "").strip("\0") or next(iter(names), platform.machine())
+    lines = [
+        f"{name}, {os.cpu_count()} CPUs",
+        f"threads: {choice.num_threads} ({choice.reason})",
+        f"load: {' '.join(f'{load:.1f}' for load in os.getloadavg())}",
+    ]
+    return [*lines, f"governor: {governor.strip()}"] if governor else lines
+
+
+def _memory() -> list[str]:
+    from homespec.telemetry.machine import memory_pressure_percent, read_memory
+
+    memory = read_memory()
+    lines = [
+        f"{b.source}: {format_bytes(b.available_bytes)} available of {format_bytes(b.limit_bytes)}"
+        for b in memory.bounds
+    ]
+    lines.append(f"headroom for models: {format_bytes(memory.headroom_bytes())}")
+    if memory.swap_bytes:
+        kind = "zram, compressed memory" if memory.zram_bytes else "not counted"
+        used = memory.swap_bytes - memory.swap_free_bytes
+        lines.append(f"swap: {format_bytes(used)} used of {format_bytes(memory.swap_bytes)} ({kind})")
+    else:
+        lines.append("swap: none")
+    pressure = memory_pressure_percent()
+    recorded = "not recorded" if pressure is None else f"{pressure:.0f}% of the last 10 s"
+    return [*lines, f"pressure: {recorded}"]
+
+
+def _temperature() -> list[str]:
+    from homespec.telemetry.thermal import read_temperatures, read_throttling
+
+    lines = [f"{name}: {celsius:.0f} °C" for name, celsius in read_temperatures().items()]
+    throttling = read_throttling()
+    if throttling is not None:
+        lines.append(f"throttling: {throttling}")
+    return lines or ["not told by this system"]
+
+
+def _llama_cpp() -> list[str]:
+    import importlib.metadata
+
+    from homespec.runtime.binding import system_info
+    from homespec.runtime.build import unsupported_features
+    from homespec.runtime.cpuinfo import cpu_features
+
+    info = system_info()
+    used = [part.partition("=")[0].split(":")[-1].strip() for part in info.split("|") if "= 1" in part]
+    lines = [f"llama-cpp-python {importlib.metadata.version('llama-cpp-python')}", f"uses {', '.join(used)}"]
+    missing = unsupported_features(info, cpu_features())
+    if missing:
+        lines.append(f"this CPU lacks {', '.join(missing)}: run scripts/quickstart, which builds it anew")
+    return lines
+
+
+def _models() -> list[str]:
+    from homespec.catalog.store import installed, models_directory
+    from homespec.runtime.residency import resident_bytes
+
+    lines = [str(models_directory())]
+    for model in installed():
+        resident = resident_bytes(model.path)
+        share = "" if resident is None else f", {format_bytes(resident)} in memory now"
+        lines.append(f"{model.name}: {format_bytes(model.path.stat().st_size)}{share}")
+    return lines if len(lines) > 1 else [*lines, "none; get one: homespec models pull smollm2-135m-instruct"]
