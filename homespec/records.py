@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float32] | npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+    FloatArray = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+else:
+    # The names stand in annotations only. Planning handles records and must not pay for importing NumPy.
+    FloatArray = IntArray = object
 
 FinishReason = Literal["stop", "length", "context", "interrupted"]
 ReasonCode = Literal[

@@ -41,6 +41,11 @@ def test_listing_models_imports_no_model_code() -> None:
     assert not imported_by(HELP.format(arguments=["models", "list"])) & {"llama_cpp", "numpy"}
 
 
+def test_planning_imports_no_model_code(tiny_target: Path) -> None:
+    arguments = ["plan", str(tiny_target), "--json"]
+    assert not imported_by(HELP.format(arguments=arguments)) & {"llama_cpp", "numpy"}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_modules_and_functions_stay_small(path: Path) -> None:
     source = path.read_text(encoding="utf-8")

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from homespec.cli.main import cli
+from homespec.errors import ConfigError
+
+
+def plan(*arguments: str) -> str:
+    result = CliRunner().invoke(cli, ["plan", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_the_table_shows_prices_verdict_and_reason(tiny_target: Path, tiny_near_copy: Path) -> None:
+    output = plan(str(tiny_target), "-d", str(tiny_near_copy), "--memory", "4GiB")
+    for words in ("plain", "n-gram", "draft", "KV cache", "needed", "chosen", "Speculation: on", "headroom"):
+        assert words in output
+    assert max(map(len, output.splitlines())) <= 80
+
+
+def test_what_to_change_is_said(tiny_target: Path, tiny_near_copy: Path) -> None:
+    output = plan(str(tiny_target), "-d", str(tiny_near_copy), "--memory", "365MB")
+    assert "Speculation: off (would_page)" in output
+
+
+def test_json_parts_sum_to_the_need(tiny_target: Path, tiny_near_copy: Path) -> None:
+    output = json.loads(plan(str(tiny_target), "-d", str(tiny_near_copy), "--memory", "4GiB", "--json"))
+    assert output["reason"] == "on"
+    assert output["chosen"]["kind"] == "draft"
+    for option in output["options"]:
+        assert sum(option["parts"].values()) == option["needed_bytes"]
+
+
+@pytest.mark.parametrize("flags", [["--memory", "much"], ["--context-tokens", "many"]])
+def test_values_that_are_none(flags: list[str], tiny_target: Path) -> None:
+    with pytest.raises(ConfigError):
+        plan(str(tiny_target), *flags)
