@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from typing import Literal, Protocol, runtime_checkable
 
 from homespec.records import Draft, FloatArray, StepRecord, TokenDistribution, Verdict
 
 Rows = Literal["none", "last", "all"]
-KeepGoing = Callable[[float], bool]
+
+
+class Going(IntEnum):
+    """What a drafter is to do with the token that it is about to draw."""
+
+    STOP = 0
+    """Leave it; the draft ends before it."""
+    ON = 1
+    """Draw it, and look at the next one."""
+    LAST = 2
+    """Draw it, and end the draft: looking at the next one would cost more than it promises."""
+
+
+KeepGoing = Callable[[float], int]
+"""Asked with the drafter's confidence in its next token; answers one of `Going`."""
 
 
 @runtime_checkable
@@ -71,8 +86,7 @@ class Drafter(Protocol):
         Args:
             tokens: the whole history, the pending token included.
             max_tokens: at least 1.
-            keep_going: asked with the drafter's confidence in the next token before that token is drawn;
-                the draft ends when it answers False.
+            keep_going: asked with the drafter's confidence in the next token before that token is drawn.
         """
 
 
@@ -96,8 +110,8 @@ class LengthPolicy(Protocol):
     def next_length(self, room: int) -> int:
         """The draft length for the next step, from 0 (plain) to `room`."""
 
-    def keep_going(self, confidence: float) -> bool:
-        """Whether to draw a draft token of which the drafter is this sure.
+    def keep_going(self, confidence: float) -> int:
+        """What to do with a draft token of which the drafter is this sure; one of `Going`.
 
         It is asked before the token is drawn. Under `rejection` that is what keeps the law: a rule that
         saw the drawn token would favour some tokens over others.
@@ -105,6 +119,16 @@ class LengthPolicy(Protocol):
 
     def observe(self, step: StepRecord) -> None:
         """Learns from a finished step."""
+
+
+class CostModel(Protocol):
+    """What a decode of the target costs on this machine."""
+
+    def seconds(self, width: int, depth_tokens: int) -> float:
+        """Seconds of a decode of `width` tokens behind `depth_tokens` cached ones."""
+
+    def observe(self, width: int, depth_tokens: int, seconds: float) -> None:
+        """Learns from a decode that was made."""
 
 
 class Chance(Protocol):

@@ -62,11 +62,13 @@ class Draft:
         probs: for each token the distribution that it was drawn from; None when the drafter is
             deterministic (each distribution is then one-hot).
         confidences: for each token the drafter's own estimate that it is right, 0 to 1; may be empty.
+        drafter: who proposed it, where several could have.
     """
 
     tokens: tuple[int, ...] = ()
     probs: tuple[TokenDistribution, ...] | None = None
     confidences: tuple[float, ...] = ()
+    drafter: str = ""
 
 
 NO_DRAFT = Draft()

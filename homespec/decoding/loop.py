@@ -118,18 +118,20 @@ def decode_steps(target: TokenModel, reply: ActiveReply) -> Iterator[StepRecord]
         verified = perf_counter()
         num_committed, num_accepted, reason = settle(reply, draft, logits)
         _roll_back(target, reply)
-        yield StepRecord(
+        step = StepRecord(
             tokens=tuple(reply.tokens[-num_committed:]),
             # A stop inside the draft leaves the rest of it unjudged: it is neither accepted nor rejected.
             num_draft_tokens=num_accepted if reason and num_accepted == num_committed else len(draft.tokens),
             num_accepted_tokens=num_accepted,
-            drafter=name if draft.tokens else "none",
+            drafter=(draft.drafter or name) if draft.tokens else "none",
             width=1 + len(draft.tokens),
             draft_seconds=drafted - start,
             verify_seconds=verified - drafted,
             sample_seconds=perf_counter() - verified,
             finish_reason=reason,
         )
+        reply.lengths.observe(step)
+        yield step
         if reason is not None:
             return
 

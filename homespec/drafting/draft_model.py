@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from homespec.contracts import KeepGoing, TokenModel
+from homespec.contracts import Going, KeepGoing, TokenModel
 from homespec.drafting.prefix import rewind
 from homespec.records import NO_DRAFT, Draft, TokenDistribution
 from homespec.sampling import Picker
@@ -58,14 +58,15 @@ class DraftModelDrafter:
         confidences: list[float] = []
         while True:
             candidate = self._picker.look(row, context)
-            if not keep_going(candidate.confidence):
+            going = keep_going(candidate.confidence)
+            if going == Going.STOP:
                 break
             token, distribution = candidate.draw(len(context))
             context.append(token)
             confidences.append(candidate.confidence)
             if distribution is not None:
                 probs.append(distribution)
-            if len(confidences) == max_tokens or self._is_end(token):
+            if going == Going.LAST or len(confidences) == max_tokens or self._is_end(token):
                 break
             row = self._model.decode([token], rows="last")[0]
         return Draft(tuple(context[len(tokens) :]), tuple(probs) or None, tuple(confidences))

@@ -1,9 +1,11 @@
-"""How far to draft."""
+"""How far to draft: a fixed length, or the length that yields the most tokens per second."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from homespec.contracts import CostModel, Going
 from homespec.records import StepRecord
 
 
@@ -25,9 +27,100 @@ class FixedLength:
         """See `LengthPolicy`."""
         return min(self.length, room)
 
-    def keep_going(self, confidence: float) -> bool:
+    def keep_going(self, confidence: float) -> Going:
         """See `LengthPolicy`."""
-        return confidence >= self.min_confidence
+        return Going.ON if confidence >= self.min_confidence else Going.STOP
 
     def observe(self, step: StepRecord) -> None:
         """Nothing to learn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What tokens and seconds are worth in one step.
+
+    The long-run speed is a ratio of sums, and the length that maximises it maximises tokens - rate * seconds
+    in every step, with `rate` the speed itself (Dinkelbach's method for fractional programs). So all lengths,
+    of all drafters, 0 included, compare by this one value.
+
+    Attributes:
+        costs: of the target's decodes.
+        depth_tokens: cached tokens before the step.
+        tokens_per_second: the running speed.
+        largest_width: no decode may be wider.
+    """
+
+    costs: CostModel
+    depth_tokens: int
+    tokens_per_second: float
+    largest_width: int
+
+    def value(self, expected_tokens: float, width: int, draft_seconds: float = 0.0) -> float:
+        """Of a step that yields so many tokens in expectation and costs so much."""
+        seconds = draft_seconds + self.costs.seconds(width, self.depth_tokens)
+        return expected_tokens - self.tokens_per_second * seconds
+
+    def plain(self) -> float:
+        """Of a step without a draft."""
+        return self.value(1.0, 1)
+
+
+def best_cut(rates: Rates, acceptance: Sequence[float], draft_seconds: float = 0.0) -> tuple[int, float]:
+    """How much of a finished draft to verify (D-cut at batch one).
+
+    Every length is tried, since the cost curve is neither convex nor monotone.
+
+    Args:
+        rates: of this step.
+        acceptance: for each drafted token the probability that it is accepted if those before it are.
+        draft_seconds: already spent.
+
+    Returns:
+        Draft length from 0 on, and its value.
+    """
+    best_length, best_value = 0, rates.value(1.0, 1, draft_seconds)
+    survival, expected_tokens = 1.0, 1.0
+    for length, probability in enumerate(acceptance[: rates.largest_width - 1], start=1):
+        survival *= probability
+        expected_tokens += survival
+        value = rates.value(expected_tokens, length + 1, draft_seconds)
+        if value > best_value:
+            best_length, best_value = length, value
+    return best_length, best_value
+
+
+def decide_going(
+    rates: Rates,
+    acceptance: Sequence[float],
+    next_acceptance: float,
+    usual_acceptance: float,
+    max_length: int,
+    token_seconds: float,
+) -> Going:
+    """What a model that drafts token by token should do with the next one.
+
+    Args:
+        rates: of this step.
+        acceptance: of the tokens drafted so far.
+        next_acceptance: of the token about to be drawn.
+        usual_acceptance: assumed of those after it.
+        max_length: of the whole draft.
+        token_seconds: of drafting one token; the one about to be drawn has been paid for.
+    """
+    survival = expected_tokens = 1.0
+    for probability in acceptance:
+        survival *= probability
+        expected_tokens += survival
+    length = len(acceptance) + 1
+    best, going = rates.value(expected_tokens, length), Going.STOP
+    further_seconds, probability = 0.0, next_acceptance
+    while length <= max_length:
+        survival *= probability
+        expected_tokens += survival
+        value = rates.value(expected_tokens, length + 1, further_seconds)
+        if value > best:
+            best, going = value, Going.LAST if further_seconds == 0.0 else Going.ON
+        length += 1
+        further_seconds += token_seconds
+        probability = usual_acceptance
+    return going

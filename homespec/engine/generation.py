@@ -90,7 +90,6 @@ class Generation:
             self._prefill()
             first = self._prefill_seconds = perf_counter() - start
             for step in decode_steps(self._target.context, self._active):
-                self._active.lengths.observe(step)
                 self.steps.append(step)
                 self._heed(watchdog)
                 now = perf_counter() - start

@@ -108,9 +108,8 @@ def _refuse_or_warn(preparation: Preparation) -> None:
             needed_bytes=needed,
             available_bytes=headroom,
         )
-    _logger.warning(
-        "Weights will be read from disk again and again: %s. %s", numbers, " Or: ".join(plan.advice)
-    )
+    advice = " Or: ".join(plan.advice) or "Leave out --force to decode without a drafter."
+    _logger.warning("Weights will be read from disk again and again: %s. %s", numbers, advice)
 
 
 def _open(

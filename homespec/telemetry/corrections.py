@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from pathlib import Path
 
-import platformdirs
-
-STATE_VARIABLE = "HOMESPEC_STATE"
-
-
-def state_directory() -> Path:
-    """Where homespec keeps what it measured: `HOMESPEC_STATE`, or its directory in the XDG state home."""
-    named = os.environ.get(STATE_VARIABLE)
-    return Path(named).expanduser() if named else platformdirs.user_state_path("homespec")
+from homespec.runtime.state import state_directory, write_atomically
 
 
 def _path() -> Path:
@@ -35,9 +26,5 @@ def load_corrections() -> dict[str, int]:
 def store_correction(key: str, num_bytes: int) -> None:
     """Keeps a correction for the next plan; a disk that cannot be written loses it, and nothing else."""
     values = load_corrections() | {key: num_bytes}
-    path = _path()
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(values, indent=1), encoding="utf-8")
-        temporary.replace(path)
+        write_atomically(_path(), json.dumps(values, indent=1))

@@ -1,0 +1,1 @@
+"""What a decode costs on this machine: measured once, stored, refined by every real step."""

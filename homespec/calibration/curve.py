@@ -1,0 +1,154 @@
+"""The cost curve t(width) of one target decode, as measured and as real steps refine it.
+
+Pure Python: plans are made from stored curves before NumPy or llama.cpp are imported.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# A line through two noisy points may fall steeply; no decode is faster than this share of a measured one.
+_LEAST_SHARE = 0.5
+
+# How far one real step moves the running estimates: the ratio that all widths share (throttling, another
+# process), and the width's own. A shared shift is so found by whatever width is in use.
+_SHARED_WEIGHT, _OWN_WEIGHT = 0.06, 0.12
+# The first observations of a width count for more, since its stored figure may be a median of two.
+_EARLY_OBSERVATIONS = 4
+# A step that differs by more than this factor from what was expected is taken for one that differs by it:
+# a page fault or another process must not outweigh many undisturbed steps.
+_CLIP = math.log(1.5)
+
+
+@dataclass(frozen=True, slots=True)
+class CostCurve:
+    """Seconds of one target decode, by width, behind two context depths.
+
+    Attributes:
+        widths: measured widths, ascending, beginning with 1.
+        depths_tokens: the two depths; equal when only one could be measured.
+        shallow_seconds, deep_seconds: for each width, behind the first and the second depth.
+    """
+
+    widths: tuple[int, ...]
+    depths_tokens: tuple[int, int]
+    shallow_seconds: tuple[float, ...]
+    deep_seconds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        ascending = all(a < b for a, b in zip(self.widths, self.widths[1:], strict=False))
+        times = (*self.shallow_seconds, *self.deep_seconds)
+        if not (
+            self.widths
+            and self.widths[0] == 1
+            and ascending
+            and len(self.shallow_seconds) == len(self.deep_seconds) == len(self.widths)
+            and all(0 < seconds < math.inf for seconds in times)
+            and 0 <= self.depths_tokens[0] <= self.depths_tokens[1]
+        ):
+            raise ValueError(f"not a cost curve: {self}")
+
+    def seconds(self, width: int, depth_tokens: int) -> float:
+        """Seconds of a decode of `width` tokens behind `depth_tokens` cached ones.
+
+        Linear in the depth. Linear between measured widths, and beyond the last with the last slope.
+        """
+        at = bisect_left(self.widths, width)
+        if at < len(self.widths):
+            right = self._measured(at, depth_tokens)
+            if self.widths[at] == width or at == 0:
+                return right
+            left = self._measured(at - 1, depth_tokens)
+            share = (width - self.widths[at - 1]) / (self.widths[at] - self.widths[at - 1])
+            return left + share * (right - left)
+        last = self._measured(-1, depth_tokens)
+        if len(self.widths) == 1:
+            return last * width  # Nothing is known: as if tokens were decoded one by one.
+        before = self._measured(-2, depth_tokens)
+        slope = (last - before) / (self.widths[-1] - self.widths[-2])
+        return last + max(0.0, slope) * (width - self.widths[-1])
+
+    def cheapest_from(self, width: int, depth_tokens: int) -> tuple[int, float]:
+        """The measured width, at least this one, that costs least, and its seconds.
+
+        The curve is not monotone (kernels like even widths), so that padding a draft may save time. Beyond
+        the last measured width it is the width itself.
+        """
+        candidates = [m for m in self.widths if m >= width] or [width]
+        return min(((m, self.seconds(m, depth_tokens)) for m in candidates), key=lambda pair: pair[1])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists, for `from_json`."""
+        return {
+            "widths": list(self.widths),
+            "depths_tokens": list(self.depths_tokens),
+            "shallow_seconds": list(self.shallow_seconds),
+            "deep_seconds": list(self.deep_seconds),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CostCurve:
+        """The inverse of `to_json`.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is not a curve.
+        """
+        shallow, deep = data["depths_tokens"]
+        return cls(
+            widths=tuple(int(width) for width in data["widths"]),
+            depths_tokens=(int(shallow), int(deep)),
+            shallow_seconds=tuple(float(seconds) for seconds in data["shallow_seconds"]),
+            deep_seconds=tuple(float(seconds) for seconds in data["deep_seconds"]),
+        )
+
+    def _measured(self, index: int, depth_tokens: int) -> float:
+        shallow, deep = self.shallow_seconds[index], self.deep_seconds[index]
+        near, far = self.depths_tokens
+        if near == far:
+            return shallow
+        value = shallow + (deep - shallow) * (depth_tokens - near) / (far - near)
+        return max(value, _LEAST_SHARE * min(shallow, deep))
+
+
+class RunningCurve:
+    """A `contracts.CostModel`: a stored curve, corrected by the steps that were really made.
+
+    The logarithm of measured over stored seconds is split into a part that all widths share and one of each
+    width. Both follow the steps as clipped running means; a width that has not been seen inherits the former.
+    """
+
+    def __init__(self, curve: CostCurve) -> None:
+        self._curve = curve
+        self._shared = 0.0
+        self._own: dict[int, float] = {}
+        self._counts: dict[int, int] = {}
+
+    def seconds(self, width: int, depth_tokens: int) -> float:
+        """See `CostModel.seconds`."""
+        ratio = math.exp(self._shared + self._own.get(width, 0.0))
+        return self._curve.seconds(width, depth_tokens) * ratio
+
+    def observe(self, width: int, depth_tokens: int, seconds: float) -> None:
+        """See `CostModel.observe`; what cannot be a duration is ignored."""
+        if not 0 < seconds < math.inf:
+            return
+        surprise = math.log(seconds / self.seconds(width, depth_tokens))
+        surprise = max(-_CLIP, min(_CLIP, surprise))
+        count = self._counts[width] = self._counts.get(width, 0) + 1
+        own_weight = max(_OWN_WEIGHT, 0.5 / count if count <= _EARLY_OBSERVATIONS else 0.0)
+        self._shared += _SHARED_WEIGHT * surprise
+        self._own[width] = self._own.get(width, 0.0) + own_weight * surprise
+
+    def refined(self) -> CostCurve:
+        """The stored curve with what was learned, to be stored in its place."""
+        near, far = self._curve.depths_tokens
+        return CostCurve(
+            widths=self._curve.widths,
+            depths_tokens=self._curve.depths_tokens,
+            shallow_seconds=tuple(self.seconds(width, near) for width in self._curve.widths),
+            deep_seconds=tuple(self.seconds(width, far) for width in self._curve.widths),
+        )

@@ -1,0 +1,298 @@
+"""Measured control: in every step the drafter and the draft length that yield the most tokens per second.
+
+Source: D-cut (arXiv 2607.14647) cuts drafts by expected throughput instead of a threshold; its table of costs
+per batch is here one of costs per width, at batch one. Everything that decides is known before the token in
+question is drawn, unless drafts are deterministic, so the target's law is kept (tests/law).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from homespec.contracts import CostModel, Drafter, Going, KeepGoing
+from homespec.drafting.acceptance import AcceptanceModel
+from homespec.drafting.length import Rates, best_cut, decide_going
+from homespec.records import NO_DRAFT, Draft, StepRecord
+
+# Sums of tokens and seconds forget with this factor per step: a memory of some 60 steps.
+_FORGETTING = 0.984
+# An arm that does not pay is tried again as long as tries have cost less than this share of all time,
+_PROBE_SHARE = 0.008
+# but not more often than once in so many steps.
+_PROBE_EVERY = 24
+# One draft in so many is verified whole, within the same share, so that its later positions are seen as well.
+_WHOLE_DRAFT_EVERY = 32
+# What a draft model is taken for before it has been tried: so many steps with this gain over the speed so far.
+# The hope is used up after a few bad steps, which bounds what trying costs.
+_HOPE_STEPS, _HOPE_TOKENS, _HOPE_GAIN = 8.0, 3.0, 1.15
+
+
+@dataclass(slots=True)
+class Tally:
+    """Steps, the tokens they yielded and the seconds they took; all fading."""
+
+    steps: float = 0.0
+    tokens: float = 0.0
+    seconds: float = 0.0
+
+    def add(self, tokens: int, seconds: float) -> None:
+        """Takes a step into account."""
+        self.steps = self.steps * _FORGETTING + 1
+        self.tokens = self.tokens * _FORGETTING + tokens
+        self.seconds = self.seconds * _FORGETTING + seconds
+
+
+@dataclass(slots=True)
+class Arm:
+    """A drafter under control.
+
+    Attributes:
+        drafter: what proposes.
+        acceptance: of its tokens, by confidence.
+        token_seconds: of drafting one token; 0 for a drafter that can be asked in every step.
+        deterministic: its drafts are not sampled, and may be cut by what is in them.
+        tallies: kind of text -> how the steps went in which it was asked (only where asking costs something).
+        idle_steps: since it was asked last.
+        usual_acceptance: of a token that nothing is known about but that it would be drafted.
+    """
+
+    drafter: Drafter
+    acceptance: AcceptanceModel
+    token_seconds: float = 0.0
+    deterministic: bool = True
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    idle_steps: int = 0
+    usual_acceptance: float = 0.8
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it can be asked in every step."""
+        return self.token_seconds == 0.0
+
+    def learn(self, confidence: float, *, accepted: bool) -> None:
+        """Takes one judged token into account."""
+        self.acceptance.learn(confidence, accepted)
+        self.usual_acceptance += 0.02 * (float(accepted) - self.usual_acceptance)
+
+    def tally(self, kind: str, rates: Rates) -> Tally:
+        """Of this kind of text; a new one starts with hope."""
+        if kind not in self.tallies:
+            tokens = _HOPE_STEPS * _HOPE_TOKENS
+            seconds = tokens / (_HOPE_GAIN * rates.tokens_per_second)
+            self.tallies[kind] = Tally(_HOPE_STEPS, tokens, seconds)
+        return self.tallies[kind]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """The step that is under way."""
+
+    rates: Rates
+    arm: Arm | None = None
+    draft: Draft = NO_DRAFT
+    draft_seconds: float = 0.0
+    num_drawn: int = 0
+    is_probe: bool = False
+
+
+@dataclass(slots=True)
+class _Shadow:
+    """A free draft that was not verified: what follows shows whether it would have been accepted."""
+
+    arm: Arm
+    position: int
+    draft: Draft
+
+
+class Controller:
+    """Chooses the drafter and the draft length; it is the loop's drafter and its length policy in one."""
+
+    def __init__(
+        self, costs: CostModel, arms: Sequence[Arm], max_length: int, *, pinned: bool = False, kind: str = ""
+    ) -> None:
+        """Starts without experience of this text.
+
+        Args:
+            costs: of the target's decodes; refined by what is observed, unless pinned.
+            arms: permitted drafters.
+            max_length: of a draft.
+            pinned: take times from `costs` instead of the clock, so that a run can be repeated exactly.
+            kind: of the text; arms that cost something are judged per kind.
+        """
+        self.kind = kind
+        self.num_drafts = 0
+        self._num_cuts = 0
+        self._costs = costs
+        self._arms = tuple(arms)
+        self._max_length = max_length
+        self._pinned = pinned
+        self._speed: Tally | None = None
+        self._attempt: _Attempt | None = None
+        self._shadow: _Shadow | None = None
+        self._probe_seconds = self._total_seconds = 0.0
+
+    @property
+    def name(self) -> str:
+        """The arms, joined by `+`."""
+        return "+".join(arm.drafter.name for arm in self._arms)
+
+    # The loop's length policy.
+
+    def next_length(self, room: int) -> int:
+        """The most that may be drafted; `propose` decides."""
+        return min(self._max_length, room)
+
+    def keep_going(self, confidence: float) -> Going:
+        """Not asked: `propose` hands its arms a rule of its own."""
+        return Going.ON
+
+    def observe(self, step: StepRecord) -> None:
+        """Learns speeds and acceptance from a finished step."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is None or self._speed is None or step.width == 0:
+            return
+        seconds = self._seconds_of(step, attempt)
+        lost_seconds = seconds - len(step.tokens) / attempt.rates.tokens_per_second
+        self._total_seconds += seconds
+        self._speed.add(len(step.tokens), seconds)
+        arm = attempt.arm
+        if arm is None:
+            return
+        if attempt.num_drawn:
+            arm.tally(self.kind, attempt.rates).add(len(step.tokens), seconds)
+            if attempt.is_probe:
+                self._probe_seconds += max(0.0, lost_seconds)
+            if not self._pinned:
+                # The first decode of a draft catches up with the history too; the running mean smooths that.
+                arm.token_seconds += 0.05 * (attempt.draft_seconds / attempt.num_drawn - arm.token_seconds)
+        judged = step.num_accepted_tokens + (step.num_accepted_tokens < step.num_draft_tokens)
+        for position, confidence in enumerate(attempt.draft.confidences[:judged]):
+            arm.learn(confidence, accepted=position < step.num_accepted_tokens)
+
+    def _seconds_of(self, step: StepRecord, attempt: _Attempt) -> float:
+        depth = attempt.rates.depth_tokens
+        if self._pinned:
+            drawing = attempt.num_drawn * attempt.arm.token_seconds if attempt.arm else 0.0
+            return self._costs.seconds(step.width, depth) + drawing
+        self._costs.observe(step.width, depth, step.verify_seconds)
+        return step.draft_seconds + step.verify_seconds + step.sample_seconds
+
+    # The loop's drafter.
+
+    def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
+        """The draft of the most value, possibly empty; see `Drafter.propose`. `keep_going` is not asked."""
+        depth_tokens = len(tokens) - 1
+        if self._speed is None:
+            # Until measured: plain decoding, at the weight of ten steps.
+            self._speed = Tally(10.0, 10.0, 10.0 * self._costs.seconds(1, depth_tokens))
+        # Plain decoding is always to be had: a slow stretch must not make time look cheap.
+        speed = max(self._speed.tokens / self._speed.seconds, 1 / self._costs.seconds(1, depth_tokens))
+        rates = Rates(self._costs, depth_tokens, speed, 1 + max_tokens)
+        self._attempt = attempt = _Attempt(rates)
+        self._judge_shadow(tokens)
+        value = rates.plain()
+        for arm in self._arms:
+            if arm.is_free:
+                value = self._ask_free(arm, attempt, value, tokens)
+        costly = self._choose_costly(attempt, value)
+        if costly is not None:
+            attempt.arm = costly
+            attempt.draft = self._draw(costly, attempt, tokens)
+        if not attempt.draft.tokens or attempt.arm is None:
+            return NO_DRAFT
+        self.num_drafts += not attempt.is_probe
+        return replace(attempt.draft, drafter=attempt.arm.drafter.name)
+
+    def _ask_free(self, arm: Arm, attempt: _Attempt, value: float, tokens: Sequence[int]) -> float:
+        """Takes the arm's draft if it beats `value`; returns the better value."""
+        rates = attempt.rates
+        draft = arm.drafter.propose(tokens, rates.largest_width - 1, _always)
+        if not draft.tokens:
+            return value
+        acceptance = [arm.acceptance.probability(confidence) for confidence in draft.confidences]
+        length, draft_value = best_cut(rates, acceptance)
+        if length == 0 or draft_value <= value:
+            self._shadow = self._shadow or _Shadow(arm, len(tokens), draft)
+            return value
+        attempt.arm, attempt.draft = arm, self._cut(draft, length, draft_value, rates)
+        return draft_value
+
+    def _choose_costly(self, attempt: _Attempt, value: float) -> Arm | None:
+        """The arm whose record promises more than `value`, or one that is due for a probe."""
+        chosen = None
+        speed = attempt.rates.tokens_per_second
+        for arm in self._arms:
+            if arm.is_free:
+                continue
+            tally = arm.tally(self.kind, attempt.rates)
+            promise = (tally.tokens - speed * tally.seconds) / tally.steps
+            arm.idle_steps += 1
+            if promise > value:
+                value, chosen = promise, arm
+            elif chosen is None and self._may_probe(arm):
+                attempt.is_probe, chosen = True, arm
+        if chosen is not None:
+            chosen.idle_steps = 0
+        return chosen
+
+    def _may_probe(self, arm: Arm) -> bool:
+        return self._can_afford_probe() and arm.idle_steps >= _PROBE_EVERY
+
+    def _can_afford_probe(self) -> bool:
+        return self._probe_seconds <= _PROBE_SHARE * self._total_seconds
+
+    def _draw(self, arm: Arm, attempt: _Attempt, tokens: Sequence[int]) -> Draft:
+        """A draft, token by token, as long as going on is worth it."""
+        rates = attempt.rates
+        max_length = rates.largest_width - 1
+        acceptance: list[float] = []
+
+        def keep_going(confidence: float) -> Going:
+            attempt.num_drawn += 1
+            probability = arm.acceptance.probability(confidence)
+            going = decide_going(
+                rates, acceptance, probability, arm.usual_acceptance, max_length, arm.token_seconds
+            )
+            acceptance.append(probability)
+            return going
+
+        start = perf_counter()
+        draft = arm.drafter.propose(tokens, max_length, keep_going)
+        attempt.draft_seconds = perf_counter() - start
+        if not arm.deterministic:
+            return draft
+        length, value = best_cut(rates, acceptance[: len(draft.tokens)])
+        return self._cut(draft, length, value, rates)
+
+    def _cut(self, draft: Draft, length: int, value: float, rates: Rates) -> Draft:
+        """The best part of a deterministic draft; now and then all of it, to see how it would have gone on."""
+        self._num_cuts += 1
+        if self._num_cuts % _WHOLE_DRAFT_EVERY == 0 and self._can_afford_probe():
+            # At worst the rest of the draft yields nothing.
+            lost = value - rates.value(1.0, len(draft.tokens) + 1)
+            self._probe_seconds += max(0.0, lost / rates.tokens_per_second)
+            return draft
+        return Draft(draft.tokens[:length], None, draft.confidences[:length])
+
+    def _judge_shadow(self, tokens: Sequence[int]) -> None:
+        """Learns from a draft that was not verified, as soon as the text shows how far it was right."""
+        shadow = self._shadow
+        if shadow is None:
+            return
+        real = tokens[shadow.position :]
+        agreed = 0
+        while (
+            agreed < min(len(real), len(shadow.draft.tokens)) and real[agreed] == shadow.draft.tokens[agreed]
+        ):
+            agreed += 1
+        if agreed == len(real) < len(shadow.draft.tokens):
+            return  # Right so far, and the text does not reach further yet.
+        for position, confidence in enumerate(shadow.draft.confidences[: agreed + 1]):
+            shadow.arm.learn(confidence, accepted=position < agreed)
+        self._shadow = None
+
+
+def _always(_confidence: float) -> Going:
+    return Going.ON

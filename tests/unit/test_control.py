@@ -1,0 +1,168 @@
+"""What the controller chooses, on made-up costs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from homespec.contracts import Going, KeepGoing
+from homespec.drafting.acceptance import AcceptanceModel
+from homespec.drafting.control import Arm, Controller
+from homespec.drafting.draft_model import DraftModelDrafter
+from homespec.drafting.length import Rates, best_cut
+from homespec.records import Draft, SamplingParams, StepRecord
+from homespec.sampling import make_sampling
+from tests.support.made_up_costs import MadeUpCosts, flat, pinned, seconds_of, steep, typical
+from tests.support.scripted import make_reply, run
+from tests.support.table_model import TableModel
+
+GREEDY = SamplingParams(temperature=0)
+
+
+class Oracle:
+    """Knows the text; each proposed token is right with a given probability, and it knows that too."""
+
+    name = "oracle"
+
+    def __init__(
+        self, text: Sequence[int], start: int, rightness: float, vocab: int, claim: float | None = None
+    ):
+        self._text, self._start, self._rightness, self._vocab = text, start, rightness, vocab
+        self._claim = rightness if claim is None else claim
+        self._random = random.Random(1)
+
+    def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
+        found: list[int] = []
+        for token in self._text[len(tokens) - self._start :][:max_tokens]:
+            going = keep_going(self._claim)
+            if not going:
+                break
+            right = self._random.random() < self._rightness
+            found.append(token if right else (token + 1) % self._vocab)
+            if going == Going.LAST:
+                break
+        return Draft(tuple(found), None, (self._claim,) * len(found))
+
+
+def oracle_run(
+    rightness: float,
+    curve: Callable[[int], float],
+    *,
+    token_seconds: float = 0.0,
+    claim: float | None = None,
+    count: int = 600,
+) -> tuple[list[StepRecord], Controller]:
+    target, prompt = TableModel.random(3, 8), [1, 2]
+    text = list(prompt)
+    for _ in range(count + 20):
+        text.append(int(target.next_logits(text).argmax()))
+    oracle = Oracle(text[2:], 2, rightness, 8, claim)
+    oracle.name = "draft-model" if token_seconds else "free"
+    controller = pinned(curve, Arm(oracle, AcceptanceModel(), token_seconds), max_length=10)
+    reply = make_reply(
+        prompt, make_sampling(GREEDY).verifier, drafter=controller, lengths=controller, max_tokens=count
+    )
+    steps = run(target, reply)
+    assert reply.tokens == text[: 2 + count]
+    return steps, controller
+
+
+def test_a_perfect_drafter_at_no_cost_is_used_to_the_full() -> None:
+    steps, _ = oracle_run(1.0, flat)
+    assert seconds_of(steps, flat) < 600 / 10
+
+
+@pytest.mark.parametrize("token_seconds", [0.0, 0.4])
+def test_where_nothing_pays_decoding_is_plain(token_seconds: float) -> None:
+    steps, _ = oracle_run(0.5, steep, token_seconds=token_seconds, claim=0.9)
+    # The drafter boasts; the controller finds out, and its probes stay cheap.
+    assert seconds_of(steps, steep, token_seconds) < 1.03 * 600
+
+
+@pytest.mark.parametrize("rightness", [0.2, 0.5, 0.8, 0.95, 1.0])
+@pytest.mark.parametrize("token_seconds", [0.0, 0.2, 0.46])
+@pytest.mark.parametrize("curve", [flat, typical])
+def test_close_to_the_best_fixed_length(
+    rightness: float, token_seconds: float, curve: Callable[[int], float]
+) -> None:
+    def expected_speed(length: int) -> float:
+        tokens = sum(rightness**position for position in range(length + 1))
+        return tokens / (curve(length + 1) + length * token_seconds)
+
+    best = max(expected_speed(length) for length in range(11))
+    steps, _ = oracle_run(rightness, curve, token_seconds=token_seconds, count=2000)
+    assert 2000 / seconds_of(steps, curve, token_seconds) > 0.93 * best
+
+
+def test_a_jump_in_the_curve_is_stepped_over_or_stopped_at() -> None:
+    steps, _ = oracle_run(0.97, lambda width: 1.0 if width <= 5 else 9.0)
+    widths = [step.width for step in steps]
+    assert widths.count(5) > 0.8 * len(widths)
+
+
+def test_pinned_runs_repeat() -> None:
+    first, _ = oracle_run(0.8, typical, token_seconds=0.2)
+    second, _ = oracle_run(0.8, typical, token_seconds=0.2)
+    assert [step.width for step in first] == [step.width for step in second]
+
+
+@given(
+    acceptance=st.lists(st.floats(0.01, 0.99), max_size=8),
+    costs=st.lists(st.floats(0.1, 5.0), min_size=9, max_size=9),
+    speed=st.floats(0.1, 5.0),
+)
+def test_the_cut_is_the_best_of_all(acceptance: list[float], costs: list[float], speed: float) -> None:
+    rates = Rates(MadeUpCosts(lambda width: costs[width - 1]), 0, speed, 9)
+
+    def value(length: int) -> float:
+        survival, tokens = 1.0, 1.0
+        for probability in acceptance[:length]:
+            survival *= probability
+            tokens += survival
+        return tokens - speed * costs[length]
+
+    length, found = best_cut(rates, acceptance)
+    assert found == pytest.approx(max(value(n) for n in range(len(acceptance) + 1)))
+    assert value(length) == pytest.approx(found)
+
+
+@pytest.mark.parametrize(("claim", "truth"), [(0.9, 0.5), (0.6, 0.9), (0.5, 0.5), (0.99, 0.8)])
+def test_acceptance_is_learned_whatever_the_drafter_claims(claim: float, truth: float) -> None:
+    model, rng = AcceptanceModel(), random.Random(0)
+    for _ in range(800):
+        model.learn(claim, rng.random() < truth)
+    assert model.probability(claim) == pytest.approx(truth, abs=0.08)
+
+
+def test_acceptance_rises_with_confidence() -> None:
+    model, rng = AcceptanceModel(), random.Random(0)
+    for _ in range(2000):
+        confidence = rng.random()
+        model.learn(confidence, rng.random() < confidence**2)
+    found = [model.probability(confidence) for confidence in (0.1, 0.3, 0.5, 0.7, 0.9)]
+    assert found == sorted(found)
+    assert found[1] < 0.2
+    assert found[4] > 0.6
+
+
+def test_a_rejected_shadow_teaches_without_being_verified() -> None:
+    # Verifying is too dear to ever pay for a drafter that is wrong; that it is wrong is learned all the same.
+    steps, controller = oracle_run(0.1, typical, claim=0.9)
+    assert sum(step.num_draft_tokens > 0 for step in steps) < 20
+    assert controller.num_drafts < 20
+
+
+def test_a_draft_model_is_not_asked_for_what_it_will_not_verify() -> None:
+    target = TableModel.random(3, 8)
+    model = target.near_copy(1, spread=5.0)
+    drafter = DraftModelDrafter(model, make_sampling(GREEDY).picker, lambda _token: False)
+    controller = pinned(typical, Arm(drafter, AcceptanceModel(), token_seconds=0.5), max_length=6)
+    reply = make_reply(
+        [1, 2], make_sampling(GREEDY).verifier, drafter=controller, lengths=controller, max_tokens=800
+    )
+    steps = run(target, reply)
+    assert seconds_of(steps, typical) + 0.5 * model.num_decodes < 1.04 * 800
