@@ -52,19 +52,10 @@ class TargetCosts:
             end_tokens: cached tokens after the decode. Behind the cache's first block, only what was compared
                 there as well counts as proven.
         """
-        results: dict[int, list[WidthEquality]] = {}
-        for result in self.width_equality:
-            results.setdefault(result.width, []).append(result)
         beyond = end_tokens > _FIRST_BLOCK_TOKENS
-        return frozenset(
-            {1}
-            | {
-                width
-                for width, compared in results.items()
-                if all(result.bitwise for result in compared if beyond or not _is_beyond(result))
-                and (not beyond or any(_is_beyond(result) for result in compared))
-            }
-        )
+        results = [result for result in self.width_equality if beyond or not _is_beyond(result)]
+        seen = {result.width for result in results if _is_beyond(result) == beyond}
+        return frozenset({1} | (seen - {result.width for result in results if not result.bitwise}))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for `from_json`."""

@@ -21,13 +21,13 @@ MIN_MATCH_TOKENS = 3
 # The second indexed size. Common short suffixes have more occurrences than are looked at; a long match among
 # the older ones is found through this one.
 LONG_MATCH_TOKENS = 8
-# Matches are measured up to here: beyond it they hardly predict better (measured, bench/micro_suffix.py).
+# Matches are measured up to here: beyond it they hardly predict better.
 MAX_MATCH_TOKENS = 32
 # How many occurrences per indexed size are looked at, the most recent first. More cost time and predict
 # worse: texts drift.
 MAX_OCCURRENCES = 16
 # A draft may be this many times as long as its match (SuffixDecoding's max_spec_factor).
-DRAFT_TOKENS_PER_MATCH_TOKEN = 2
+DRAFT_TOKENS_PER_MATCH_TOKEN = 3
 
 # The estimate, fitted to first tokens of drafts over source code, prose and JSON. An occurrence of a shorter
 # suffix is worth this part of one of the longest; a continuation loses this much of its count, divided by

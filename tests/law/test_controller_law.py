@@ -7,16 +7,18 @@ accepted. None of that may show in the distribution of the text.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from homespec.contracts import Chance, KeepGoing, Verifier
 from homespec.drafting.acceptance import AcceptanceModel
 from homespec.drafting.control import Arm
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.ngram import NgramDrafter
 from homespec.records import Draft, SamplingParams
 from homespec.sampling import BlockVerifier, Processors, RejectionVerifier, SampledPicker
+from homespec.sampling.distributions import probability
 from tests.support.branching_chance import BranchingChance, enumerate_outcomes
 from tests.support.made_up_costs import flat, pinned, typical
 from tests.support.naive_sampling import naive_probs
@@ -29,7 +31,10 @@ TOLERANCE = 1e-9
 PROMPT = [0, 1, 0, 1]
 NUM_TOKENS = 4
 PARAMS = SamplingParams(temperature=1.1, top_k=0, top_p=1.0, min_p=0.0, repeat_penalty=1.2)
-VERIFIERS = {"rejection": RejectionVerifier, "block": BlockVerifier}
+VERIFIERS: dict[str, Callable[[Processors, Chance], Verifier]] = {
+    "rejection": RejectionVerifier,
+    "block": BlockVerifier,
+}
 
 
 class Confident:
@@ -40,9 +45,28 @@ class Confident:
     def __init__(self) -> None:
         self._inner = NgramDrafter(1, 2)
 
-    def propose(self, tokens, max_tokens, keep_going):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
         draft = self._inner.propose(tokens, max_tokens, keep_going)
         return Draft(draft.tokens, None, tuple(0.3 + 0.3 * token for token in draft.tokens))
+
+
+class Peeking:
+    """Drops drafted tokens that were unlikely, having seen them: just what must not be done."""
+
+    name = "draft-model"
+
+    def __init__(self, inner: DraftModelDrafter) -> None:
+        self._inner = inner
+
+    def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
+        draft = self._inner.propose(tokens, max_tokens, keep_going)
+        length = 0
+        while length < len(draft.tokens):
+            assert draft.probs is not None
+            if probability(draft.probs[length], draft.tokens[length]) < 0.5:
+                break
+            length += 1
+        return Draft(draft.tokens[:length], (draft.probs or ())[:length], draft.confidences[:length])
 
 
 def reply_law(
@@ -57,8 +81,9 @@ def reply_law(
         model = DraftModelDrafter(target.near_copy(8, spread=0.8), picker, lambda _token: False)
         arms = [
             Arm(Confident(), AcceptanceModel()),
-            # Peeking: a controller that cuts sampled drafts by what was drawn, which must be caught.
-            Arm(model, AcceptanceModel(), token_seconds=0.15, deterministic=peek),
+            Arm(
+                Peeking(model) if peek else model, AcceptanceModel(), token_seconds=0.15, deterministic=False
+            ),
         ]
         reply = make_reply(
             PROMPT,
@@ -78,14 +103,14 @@ def reply_law(
 
 def target_law() -> dict[tuple[int, ...], float]:
     target = TableModel.random(5, 3, spread=1.2)
-    law = {(): 1.0}
+    law: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(NUM_TOKENS):
         grown: dict[tuple[int, ...], float] = {}
         for text, weight in law.items():
             context = [*PROMPT, *text]
             probs, _ = naive_probs(PARAMS, target.next_logits(context), context)
-            for token, probability in enumerate(probs):
-                grown[*text, token] = weight * float(probability)
+            for token, share in enumerate(probs):
+                grown[*text, token] = weight * float(share)
         law = grown
     return law
 
@@ -102,3 +127,8 @@ def test_the_controller_keeps_the_law(name: str, curve: Callable[[int], float]) 
     assert distance(law, target_law()) < TOLERANCE
     # The case is worth enumerating only if the controller really chose between arms and lengths.
     assert {drafter for drafter, _ in used} >= {"ngram", "draft-model", "none"}
+
+
+def test_peeking_at_drawn_tokens_is_caught() -> None:
+    law, _ = reply_law("rejection", typical, peek=True)
+    assert distance(law, target_law()) > 1e-4
