@@ -77,7 +77,9 @@ def indexed(make: Callable[[], Drafter], tokens: list[int]) -> Drafter:
 def main() -> None:
     """Prints a line for each drafter and history, and what the corpus costs."""
     write = sys.stdout.write
-    write(f"{'drafter':9}{'history':>9}{'append us':>11}{'propose us':>12}{'same history us':>17}{'bytes/token':>13}\n")
+    write(
+        f"{'drafter':9}{'history':>9}{'append us':>11}{'propose us':>12}{'same history us':>17}{'bytes/token':>13}\n"
+    )
     drafters: dict[str, Callable[[], Drafter]] = {"suffix": SuffixDrafter, "ngram": NgramDrafter}
     for num_tokens in HISTORY_TOKENS:
         tokens = source_tokens(num_tokens)

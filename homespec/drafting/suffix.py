@@ -61,7 +61,7 @@ class SuffixIndex:
         """Indexes tokens.
 
         Args:
-            tokens: kept, and owned by the index from now on.
+            tokens: the text; what is appended to it later is to be announced with `index`.
             num_slots: of a hash table, a power of two; about as many as there will be tokens.
         """
         self.tokens = tokens
@@ -70,12 +70,19 @@ class SuffixIndex:
             (size, array("i", [_NONE]) * num_slots, array("i"))
             for size in (LONG_MATCH_TOKENS, MIN_MATCH_TOKENS)
         )
-        self._index()
+        self.index()
 
-    def extend(self, tokens: Sequence[int]) -> None:
-        """Appends to the text."""
-        self.tokens.extend(tokens)
-        self._index()
+    def index(self) -> None:
+        """Indexes what has been appended to `tokens`."""
+        text, mask = self.tokens, self._mask
+        for size, heads, links in self._tables:
+            for end in range(len(links), len(text)):
+                if end < size:
+                    links.append(_NONE)
+                    continue
+                slot = hash(tuple(text[end - size : end])) & mask
+                links.append(heads[slot])
+                heads[slot] = end
 
     def truncate(self, num_tokens: int) -> None:
         """Keeps the first tokens of the text; everything is then as if there had never been more."""
@@ -103,17 +110,6 @@ class SuffixIndex:
                 found.add(end)
                 end = links[end]
         return sorted(found, reverse=True)
-
-    def _index(self) -> None:
-        text, mask = self.tokens, self._mask
-        for size, heads, links in self._tables:
-            for end in range(len(links), len(text)):
-                if end < size:
-                    links.append(_NONE)
-                    continue
-                slot = hash(tuple(text[end - size : end])) & mask
-                links.append(heads[slot])
-                heads[slot] = end
 
 
 def index_corpus(texts: Iterable[Sequence[int]], max_bytes: int = CORPUS_MAX_BYTES) -> SuffixIndex:
@@ -176,10 +172,15 @@ class SuffixDrafter:
     def _follow(self, tokens: Sequence[int]) -> None:
         """Makes the index that of the history."""
         history = self._history
-        kept = common_prefix_length(history.tokens, tokens)
-        if kept < len(history.tokens):
-            history.truncate(kept)
-        history.extend(tokens[kept:])
+        text, known = history.tokens, len(history.tokens)
+        text.extend(tokens[known:])
+        # Usually the history has grown. Lists of one length are compared in place, without the copies of the
+        # whole history that cost more than everything else here.
+        if text != tokens:
+            del text[known:]
+            history.truncate(common_prefix_length(text, tokens))
+            text.extend(tokens[len(text) :])
+        history.index()
 
     def _find(self, suffix: tuple[int, ...]) -> tuple[int, list[_Place], list[_Place]]:
         """The longest match with its places, the most recent first, and the places of shorter matches."""

@@ -30,7 +30,7 @@ class Oracle:
 
     def __init__(
         self, text: Sequence[int], start: int, rightness: float, vocab: int, claim: float | None = None
-    ):
+    ) -> None:
         self._text, self._start, self._rightness, self._vocab = text, start, rightness, vocab
         self._claim = rightness if claim is None else claim
         self._random = random.Random(1)
