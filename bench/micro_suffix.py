@@ -1,11 +1,11 @@
-"""Microseconds of the lookup drafters per appended token and per proposal, and the memory of the suffix index.
+"""Microseconds of the lookup drafters per appended token and per proposal, and bytes of their indexes.
 
     python bench/micro_suffix.py
 
 The history is this repository's source, byte by byte: few different tokens and many repetitions, which is
 the hard case (every short suffix has more occurrences than are looked at). Each figure is the best of
-several repeats: what the code costs when nothing else runs. `the same history` is the part of a proposal
-that only compares the history with the one before (`common_prefix_length`); both drafters pay it.
+several repeats: what the code costs when nothing else runs. The suffix index has a fixed part of
+`HISTORY_FIXED_BYTES`, which is why its bytes per token fall with the length.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 import homespec
 from homespec.contracts import Drafter
 from homespec.drafting.ngram import NgramDrafter
-from homespec.drafting.prefix import common_prefix_length
 from homespec.drafting.suffix import SuffixDrafter, index_corpus
 
 HISTORY_TOKENS = (1_000, 8_000, 32_000)
@@ -74,27 +73,28 @@ def indexed(make: Callable[[], Drafter], tokens: list[int]) -> Drafter:
     return drafter
 
 
-def main() -> None:
-    """Prints a line for each drafter and history, and what the corpus costs."""
-    write = sys.stdout.write
-    write(
-        f"{'drafter':9}{'history':>9}{'append us':>11}{'propose us':>12}{'same history us':>17}{'bytes/token':>13}\n"
+def row(name: str, make: Callable[[], Drafter], num_tokens: int) -> str:
+    """The figures of one drafter at one length of the history."""
+    tokens = source_tokens(num_tokens)
+    num_bytes = traced_bytes(lambda: indexed(make, tokens))
+    return (
+        f"{name:9}{num_tokens:9}{append_microseconds(make, tokens):11.2f}"
+        f"{proposal_microseconds(make, tokens):12.1f}{num_bytes / num_tokens:13.1f}\n"
     )
-    drafters: dict[str, Callable[[], Drafter]] = {"suffix": SuffixDrafter, "ngram": NgramDrafter}
+
+
+def main() -> None:
+    """Prints a line for each history and drafter, and what a corpus costs."""
+    sys.stdout.write(f"{'drafter':9}{'history':>9}{'append us':>11}{'propose us':>12}{'bytes/token':>13}\n")
     for num_tokens in HISTORY_TOKENS:
-        tokens = source_tokens(num_tokens)
-        shorter = tokens[:-1]
-        same = min(timeit.repeat(lambda a=shorter, b=tokens: common_prefix_length(a, b), number=20, repeat=5))  # type: ignore[misc]
-        for name, make in drafters.items():
-            num_bytes = traced_bytes(lambda make=make, tokens=tokens: indexed(make, tokens))  # type: ignore[misc]
-            write(
-                f"{name:9}{num_tokens:9}{append_microseconds(make, tokens):11.2f}"
-                f"{proposal_microseconds(make, tokens):12.1f}{same / 20 * 1e6:17.1f}{num_bytes / num_tokens:13.1f}\n"
-            )
+        sys.stdout.write(row("suffix", SuffixDrafter, num_tokens))
+        sys.stdout.write(row("ngram", NgramDrafter, num_tokens))
     tokens = source_tokens(HISTORY_TOKENS[-1])
     num_bytes = traced_bytes(lambda: index_corpus([tokens]))
     seconds = min(timeit.repeat(lambda: index_corpus([tokens]), number=1, repeat=3))
-    write(f"corpus: {seconds / len(tokens) * 1e6:.2f} us and {num_bytes / len(tokens):.1f} bytes per token\n")
+    sys.stdout.write(
+        f"corpus: {seconds / len(tokens) * 1e6:.2f} us and {num_bytes / len(tokens):.1f} bytes per token\n"
+    )
 
 
 if __name__ == "__main__":

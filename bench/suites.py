@@ -3,9 +3,9 @@
     .venv/bin/python bench/suites.py --model TARGET [--draft DRAFT] [--num-prompts 8] [--max-tokens 192]
         [--temperature 0] SUITE.jsonl ...
 
-A suite has one {"prompt": ...} a line. Each prompt is answered by both arms, in the order A B, then B A, and no
-prompt twice by the same arm. Speed counts whole replies: prompt, drafting, everything. Prints a line per suite:
-ratio of the speeds, acceptance length, chosen widths, where the time went; --jsonl keeps the raw figures.
+A suite has one {"prompt": ...} a line. Each prompt is answered by both arms, in the order A B, then B A, and
+no prompt twice by the same arm. Speed counts whole replies: prompt, drafting, everything. Prints a line per
+suite: ratio of the speeds, acceptance length, chosen widths, where the time went; --jsonl keeps the figures.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class Arm:
 
 def main() -> None:
     """Runs the suites."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("suites", type=Path, nargs="+")
     parser.add_argument("--model", required=True)
     parser.add_argument("--draft", default="auto")
@@ -77,7 +79,9 @@ def main() -> None:
     with Engine(options.model, draft="off") as plain, Engine(drafted) as speculative:
         sys.stdout.write(f"{speculative.preparation.explanation}\n")
         ratios = [run_suite(suite, plain, speculative, options) for suite in options.suites]
-    sys.stdout.write(f"geometric mean of the ratios {math.exp(statistics.fmean(map(math.log, ratios))):.3f}\n")
+    sys.stdout.write(
+        f"geometric mean of the ratios {math.exp(statistics.fmean(map(math.log, ratios))):.3f}\n"
+    )
 
 
 def run_suite(suite: Path, plain: Engine, speculative: Engine, options: argparse.Namespace) -> float:
@@ -101,7 +105,12 @@ def run_suite(suite: Path, plain: Engine, speculative: Engine, options: argparse
     sys.stdout.flush()
     if options.jsonl:
         with options.jsonl.open("a", encoding="utf-8") as file:
-            record = {"suite": suite.stem, "ratio": ratio, "plain": asdict(before), "speculative": asdict(after)}
+            record = {
+                "suite": suite.stem,
+                "ratio": ratio,
+                "plain": asdict(before),
+                "speculative": asdict(after),
+            }
             file.write(json.dumps(record) + "\n")
     return ratio
 
@@ -114,8 +123,8 @@ def describe(name: str, ratio: float, before: Arm, after: Arm) -> str:
     parts = ("prefill", "draft", "verify", "sample")
     shares = " ".join(f"{part} {getattr(after, part + '_seconds') / after.seconds:.0%}" for part in parts)
     return (
-        f"{name:10} {ratio:5.2f}  {before.tokens_per_second:5.1f} -> {after.tokens_per_second:5.1f} tokens/s  "
-        f"acceptance length {length:.2f}  widths {widths}  {shares}"
+        f"{name:10} {ratio:5.2f} {before.tokens_per_second:5.1f} -> {after.tokens_per_second:5.1f} tokens/s  "
+        f"length {length:.2f}  widths {widths}  {shares}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -198,6 +198,7 @@ class GenerationStats:
 
     `tokens_per_second` counts the tokens after the first step over the time after the first step
     (`decode_seconds`); `ttft_seconds` is from the start of the request to the end of the first step.
+    `text_kind` is what the router took the text for; `width_counts` how many decodes had each width.
     """
 
     prompt_tokens: int = 0
@@ -222,6 +223,8 @@ class GenerationStats:
     rss_anon_bytes: int = 0
     rss_file_bytes: int = 0
     major_faults: int = 0
+    text_kind: str | None = None
+    width_counts: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from homespec.calibration.curve import CostCurve
 # llama.cpp's attention reads the KV cache in blocks of 256 cells, and from the second block on it takes
 # another path for a decode of one token than for several (ggml's split-KV flash attention, F16 caches only).
 # Rows that were equal in the first block need not be equal behind it.
-_FIRST_BLOCK_TOKENS = 256
+FIRST_BLOCK_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class TargetCosts:
             end_tokens: cached tokens after the decode. Behind the cache's first block, only what was compared
                 there as well counts as proven.
         """
-        beyond = end_tokens > _FIRST_BLOCK_TOKENS
+        beyond = end_tokens > FIRST_BLOCK_TOKENS
         results = [result for result in self.width_equality if beyond or not _is_beyond(result)]
         seen = {result.width for result in results if _is_beyond(result) == beyond}
         return frozenset({1} | (seen - {result.width for result in results if not result.bitwise}))
@@ -121,4 +121,4 @@ class DrafterCosts:
 
 
 def _is_beyond(result: WidthEquality) -> bool:
-    return result.depth_tokens + result.width > _FIRST_BLOCK_TOKENS
+    return result.depth_tokens + result.width > FIRST_BLOCK_TOKENS

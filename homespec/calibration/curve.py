@@ -19,6 +19,8 @@ _LEAST_SHARE = 0.5
 _SHARED_WEIGHT, _OWN_WEIGHT = 0.06, 0.12
 # The first observations of a width count for more, since its stored figure may be a median of two.
 _EARLY_OBSERVATIONS = 4
+# So many observations of a width count when what widths have in common is averaged.
+_COUNT_CAP = 20
 # A step that differs by more than this factor from what was expected is taken for one that differs by it:
 # a page fault or another process must not outweigh many undisturbed steps.
 _CLIP = math.log(1.5)
@@ -118,7 +120,8 @@ class RunningCurve:
     """A `contracts.CostModel`: a stored curve, corrected by the steps that were really made.
 
     The logarithm of measured over stored seconds is split into a part that all widths share and one of each
-    width. Both follow the steps as clipped running means; a width that has not been seen inherits the former.
+    width. Both follow the steps as clipped running means. The shared part is kept at the mean of the widths
+    that were seen, which one that was not inherits.
     """
 
     def __init__(self, curve: CostCurve) -> None:
@@ -142,6 +145,15 @@ class RunningCurve:
         own_weight = max(_OWN_WEIGHT, 0.5 / count if count <= _EARLY_OBSERVATIONS else 0.0)
         self._shared += _SHARED_WEIGHT * surprise
         self._own[width] = self._own.get(width, 0.0) + own_weight * surprise
+        self._center()
+
+    def _center(self) -> None:
+        """Moves what the seen widths have in common to the shared part; their sums stay as they are."""
+        weights = {width: min(count, _COUNT_CAP) for width, count in self._counts.items()}
+        common = sum(weights[width] * own for width, own in self._own.items()) / sum(weights.values())
+        self._shared += common
+        for width in self._own:
+            self._own[width] -= common
 
     def refined(self) -> CostCurve:
         """The stored curve with what was learned, to be stored in its place."""

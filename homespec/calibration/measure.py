@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from homespec.calibration.costs import DrafterCosts, TargetCosts, WidthEquality
+from homespec.calibration.costs import FIRST_BLOCK_TOKENS, DrafterCosts, TargetCosts, WidthEquality
 from homespec.calibration.curve import CostCurve
 from homespec.contracts import TokenModel
 from homespec.records import FloatArray
@@ -25,10 +25,12 @@ _SEED = 20_260_101
 # Up to here no width is left out while others are measured: draft lengths that pay nearly everywhere.
 _USUAL_WIDTH = 8
 # Shares of the time budget: the first prefill, all that happens behind the first depth, the second prefill.
-_PREFILL_SHARE, _SHALLOW_SHARE, _DEEPEN_SHARE = 0.15, 0.64, 0.28
+_PREFILL_SHARE, _SHALLOW_SHARE, _DEEPEN_SHARE = 0.15, 0.6, 0.25
 # A prefill makes at least so many tokens while one token is decoded alone.
 _PREFILL_ADVANTAGE = 3
 _CHUNK_TOKENS = 64
+# The most that depth may add to a row of one width, relative to the median of all.
+_MOST_ADDED = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +42,18 @@ class Form:
         depths_tokens: cached tokens before the measured decodes.
         budget_seconds: for all models together.
         max_samples: of each width.
+        thorough: whether it is the long form.
     """
 
     widths: tuple[int, ...]
     depths_tokens: tuple[int, int]
     budget_seconds: float
     max_samples: int
+    thorough: bool
 
 
-QUICK = Form(tuple(range(1, 17)), (64, 1024), budget_seconds=14, max_samples=3)
-THOROUGH = Form((*range(1, 17), 24, 32), (64, 4096), budget_seconds=300, max_samples=9)
+QUICK = Form(tuple(range(1, 17)), (64, 1024), budget_seconds=13, max_samples=3, thorough=False)
+THOROUGH = Form((*range(1, 17), 24, 32), (64, 4096), budget_seconds=300, max_samples=9, thorough=True)
 
 
 def measure_target(
@@ -66,7 +70,7 @@ def measure_target(
 
     Every kept width is measured at least twice. On a slow machine fewer widths are kept (above 8 the odd ones
     go first, then those that are no multiple of 4, and so on; below 8 the largest) and the second depth is
-    nearer; it is never deeper than half of the context.
+    nearer, or is left out: the curve then has one.
 
     Args:
         context: an opened model; what its KV cache holds is dropped, and it is empty afterwards.
@@ -79,7 +83,7 @@ def measure_target(
 
     Raises:
         DecodeAbortedError: stopped on request.
-        CacheRollbackError: the model cannot take tokens back, so that only width 1 matters.
+        CacheRollbackError: the model cannot take tokens back.
     """
     probe = _Probe(context, clock, budget_seconds, progress)
     try:
@@ -92,17 +96,19 @@ def measure_target(
         rate = near / probe.fill(near)
         wanted = _by_worth({1, *widths}, context.context_tokens - near)
         shallow = _Samples(probe, _affordable_rows(wanted, single_seconds, budget_seconds))
-        _measure_shallow(shallow, wanted, _SHALLOW_SHARE * budget_seconds, max_samples)
+        far = min(depths_tokens[1], context.context_tokens - 2 * max(wanted))
+        # A second depth in the cache's first block teaches nothing: the attention there costs the same.
+        reachable = near + rate * _DEEPEN_SHARE * budget_seconds
+        deepens = min(far, reachable) > FIRST_BLOCK_TOKENS
+        share = _SHALLOW_SHARE if deepens else 1.0
+        _measure_shallow(shallow, wanted, share * budget_seconds, max_samples)
 
-        far = min(depths_tokens[1], context.context_tokens // 2)
         deep: _Samples | None = None
-        if far >= 2 * near:
+        if deepens:
             filled = probe.fill(far, limit_seconds=_DEEPEN_SHARE * budget_seconds)
-            rate = max(rate, (context.num_cached_tokens - near) / filled)
             far = context.num_cached_tokens
-            chosen = _chosen_deep_widths(shallow, budget_seconds - probe.elapsed())
-            deep = _Samples(probe, max(chosen))
-            deep.measure_all(chosen, budget_seconds, max_samples)
+            rate = max(rate, (far - near) / filled)
+            deep = _measure_deep(probe, shallow, budget_seconds, max_samples)
         curve = _curve(shallow, deep, (near, far if deep else near))
         equality = (*shallow.equality, *(deep.equality if deep else ()))
         progress(1.0)
@@ -154,10 +160,10 @@ class _Probe:
     def __init__(self, context: TokenModel, clock: Clock, budget_seconds: float, progress: Progress) -> None:
         self._clock = clock
         self._start = clock()
-        self._budget_seconds = budget_seconds
+        self._budget_seconds = max(budget_seconds, 1e-9)
         self._progress = progress
         self.context = context
-        source = random.Random(_SEED)  # noqa: S311
+        source = random.Random(_SEED)
         self._tokens = [source.randrange(context.vocab_size) for _ in range(context.context_tokens)]
 
     def elapsed(self) -> float:
@@ -176,9 +182,7 @@ class _Probe:
         """Fills the KV cache up to a depth, at least by a chunk, or until time is up; gives the seconds."""
         start = self._clock()
         while (cached := self.context.num_cached_tokens) < depth_tokens:
-            self.context.decode(
-                self._tokens[cached : min(depth_tokens, cached + _CHUNK_TOKENS)], rows="none"
-            )
+            self.context.decode(self._tokens[cached : min(depth_tokens, cached + _CHUNK_TOKENS)], rows="none")
             self._tell()
             if self._clock() - start > limit_seconds:
                 break
@@ -223,13 +227,9 @@ class _Samples:
     equality: list[WidthEquality] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        # Their times do not count: made one after another, they would all share one disturbance.
         self._depth = self.probe.context.num_cached_tokens
-        self.seconds[1] = []
-        rows: list[FloatArray] = []
-        for _ in range(self.num_rows):
-            seconds, logits = self.probe.decode(1, keep=True)
-            self.seconds[1].append(seconds)
-            rows.append(logits[0].copy())
+        rows = [self.probe.decode(1, keep=True)[1][0].copy() for _ in range(self.num_rows)]
         self.probe.context.truncate(self._depth)
         self._rows = np.stack(rows)
 
@@ -249,12 +249,14 @@ class _Samples:
     def measure_all(self, widths: Sequence[int], deadline_seconds: float, max_samples: int) -> None:
         """Measures widths in rounds until each has `max_samples`, or time is up and each has two."""
         order = list(widths)
-        source = random.Random(_SEED)  # noqa: S311
+        source = random.Random(_SEED)
         while True:
             due = [width for width in order if len(self.seconds.get(width, ())) < max_samples]
             if not due:
                 return
             # Another order in each round: a machine that heats up or gets busy would bend the curve.
+            # All gains are relative to width 1, so it is measured twice.
+            due += [1] * (1 in due)
             source.shuffle(due)
             for width in due:
                 enough = len(self.seconds.get(width, ())) >= MIN_SAMPLES
@@ -287,6 +289,20 @@ def _measure_shallow(
     samples.measure_all(kept, deadline_seconds, max_samples)
 
 
+def _measure_deep(probe: _Probe, shallow: _Samples, deadline_seconds: float, max_samples: int) -> _Samples:
+    """The widths for which there is time: powers of two first, then all."""
+    left_seconds = deadline_seconds - probe.elapsed()
+    chosen: list[int] = []
+    for width in sorted(shallow.seconds, key=lambda w: (w & (w - 1) != 0, w)):
+        tried = [*chosen, width]
+        seconds = MIN_SAMPLES * sum(shallow.median(w) for w in tried) + max(tried) * shallow.median(1)
+        if len(chosen) < 2 or seconds < left_seconds:
+            chosen = tried
+    deep = _Samples(probe, max(chosen))
+    deep.measure_all(chosen, deadline_seconds, max_samples)
+    return deep
+
+
 def _by_worth(widths: Iterable[int], most: int) -> list[int]:
     """Widths in the order in which they are given up last: 1 to 8, then the roundest numbers."""
     usable = (width for width in widths if 1 <= width <= most)
@@ -294,28 +310,16 @@ def _by_worth(widths: Iterable[int], most: int) -> list[int]:
 
 
 def _affordable_rows(widths: Sequence[int], single_seconds: float, budget_seconds: float) -> int:
-    """How many single decodes may be made for comparison: no more than the largest width, or 15% of the time."""
+    """How many single decodes may be made for comparison: up to the largest width, in 15% of the time."""
     most = max(2, int(_PREFILL_SHARE * budget_seconds / single_seconds))
     return max((width for width in widths if width <= most), default=1)
-
-
-def _chosen_deep_widths(shallow: _Samples, left_seconds: float) -> list[int]:
-    """Widths to measure behind the second depth: powers of two first; all of them where there is time."""
-    order = sorted(shallow.seconds, key=lambda w: (w & (w - 1) != 0, w))
-    chosen: list[int] = []
-    for width in order:
-        tried = [*chosen, width]
-        seconds = MIN_SAMPLES * sum(shallow.median(w) for w in tried) + max(tried) * shallow.median(1)
-        if len(chosen) < 2 or seconds < left_seconds:
-            chosen = tried
-    return chosen
 
 
 def _curve(shallow: _Samples, deep: _Samples | None, depths_tokens: tuple[int, int]) -> CostCurve:
     """The medians as a curve; what was not measured behind the second depth follows from what was.
 
-    Attention is the only part that grows with the depth, and it grows with every row alike. A second depth
-    that seems cheaper is noise.
+    Attention is the only part that grows with the depth, and it grows with every row about alike. A second
+    depth that seems cheaper is noise, and one that seems to cost many times the other widths' is too.
     """
     widths = tuple(sorted(shallow.seconds))
     near = {width: shallow.median(width) for width in widths}
@@ -323,7 +327,10 @@ def _curve(shallow: _Samples, deep: _Samples | None, depths_tokens: tuple[int, i
     if deep is not None:
         added = {width: max(0.0, deep.median(width) - near[width]) for width in deep.seconds}
     per_row = statistics.median_low([value / width for width, value in added.items()]) if added else 0.0
-    far = {width: near[width] + added.get(width, per_row * width) for width in widths}
+    far = {}
+    for width in widths:
+        usual = per_row * width
+        far[width] = near[width] + min(added.get(width, usual), _MOST_ADDED * usual)
     return CostCurve(
         widths, depths_tokens, tuple(near[width] for width in widths), tuple(far[width] for width in widths)
     )

@@ -20,6 +20,7 @@ from homespec.errors import HomespecError
 _COMMANDS = {
     "run": "Answer one prompt.",
     "plan": "Plan memory, with and without a drafter; loads nothing.",
+    "calibrate": "Measure what decodes cost on this machine.",
     "models": "List, get, check and remove models.",
     "doctor": "Show how homespec sees this machine.",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -45,7 +45,10 @@ MEMORY_OPTIONS = [
         help="auto, off, ngram, or a draft model's name or file; `ngram+NAME` asks one after the other.",
     ),
     option(
-        "--draft-length", type=int, default=5, help="The most tokens drafted per step; 0 decodes plainly."
+        "--draft-length",
+        metavar="N|auto",
+        default="auto",
+        help="Tokens drafted per step; auto takes, step by step, what pays on this machine.",
     ),
     option(
         "-c",
@@ -75,7 +78,11 @@ def parse_settings(target: str, values: dict[str, Any]) -> EngineSettings:
     from homespec.engine.settings import EngineSettings
     from homespec.units import parse_bytes
 
+    context = values["context_tokens"]
     others = {
+        "strict": "strict",
+        "pin_control": "pin_control",
+        "calibrate": "calibrate",
         "min_confidence": "draft_min_confidence",
         "num_threads": "threads",
         "num_batch_threads": "threads_batch",
@@ -84,8 +91,8 @@ def parse_settings(target: str, values: dict[str, Any]) -> EngineSettings:
     return EngineSettings(
         target=target,
         draft=values["draft"],
-        draft_length=values["draft_length"],
-        context_tokens=_parse_context_tokens(values["context_tokens"]),
+        draft_length=_parse_number("--draft-length", values["draft_length"], "auto"),
+        context_tokens="max" if context == "max" else _parse_number("--context-tokens", context, "max"),
         kv_type=values["kv"],
         prefer=values["prefer"],
         memory_bytes=None if values["memory"] is None else parse_bytes(values["memory"]),
@@ -95,14 +102,13 @@ def parse_settings(target: str, values: dict[str, Any]) -> EngineSettings:
     )
 
 
-def _parse_context_tokens(text: str | int | None) -> int | Literal["max"] | None:
-    if text is None:
+def _parse_number(name: str, text: str | int | None, word: str) -> int | None:
+    """A whole number; None for the option's word, or where nothing was given."""
+    if text is None or text == word:
         return None
-    if text == "max":
-        return "max"
     try:
         return int(text)
     except ValueError:
         raise ConfigError(
-            f"--context-tokens {text!r} is neither a number nor max.", hint="Pass --context-tokens 4096."
+            f"{name} {text!r} is neither a number nor {word}.", hint=f"Pass {name} with a number, or {word}."
         ) from None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import secrets
 import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,6 +34,19 @@ _MODEL_OPTIONS = [
     ),
     *MEMORY_OPTIONS,
     option("--force", is_flag=True, help="Load what the memory plan refuses."),
+    option(
+        "--strict",
+        is_flag=True,
+        help="Draft only so far as logits were measured to be those of plain decoding, bit by bit.",
+    ),
+    option(
+        "--pin-control", is_flag=True, help="Choose draft lengths by stored costs, so that a run repeats."
+    ),
+    option(
+        "--calibrate/--no-calibrate",
+        default=True,
+        help="Measure the machine when a model is used for the first time (up to 20 s).",
+    ),
     option(
         "--draft-min-confidence",
         type=float,
@@ -173,7 +188,9 @@ def _run(settings: EngineSettings, params: RequestParams, text: str, values: dic
     from homespec.runtime.interrupt import abort_on_interrupt
 
     system = _read_system(values["system"])
-    with Engine(settings) as engine:
+    with _told_once("Measuring how fast this machine is with this model, once") as progress:
+        engine = Engine(settings, progress=progress)
+    with engine:
         tokens = _prompt_tokens(engine, text, system, raw=values["raw"])
         generation = engine.generate(tokens, params)
         with abort_on_interrupt(engine.abort):
@@ -186,6 +203,24 @@ def _run(settings: EngineSettings, params: RequestParams, text: str, values: dic
 
         click.echo(click.style(stats_line(reply), dim=True), err=True)
     return INTERRUPTED_EXIT_CODE if reply.finish_reason == "interrupted" else 0
+
+
+@contextlib.contextmanager
+def _told_once(what: str) -> Iterator[Callable[[float], None]]:
+    """A function that is told the share that is done, and shows it on stderr from its first call on."""
+    shown = False
+
+    def tell(share: float) -> None:
+        nonlocal shown
+        if sys.stderr.isatty():
+            click.echo(f"\r{what}: {share:4.0%} ", nl=False, err=True)
+        elif not shown:
+            click.echo(f"{what} (up to 20 s).", err=True)
+        shown = True
+
+    yield tell
+    if shown and sys.stderr.isatty():
+        click.echo("\r" + " " * (len(what) + 8) + "\r", nl=False, err=True)
 
 
 def _prompt_tokens(engine: Engine, text: str, system: str | None, *, raw: bool) -> list[int]:

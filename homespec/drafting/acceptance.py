@@ -59,8 +59,8 @@ class AcceptanceModel:
     def _faded_variances(self) -> tuple[float, float, float]:
         """Uncertainty grows as observations fade, up to what it was at first.
 
-        Where every confidence is the same, one direction is never observed and would grow without end; scaling
-        rows and columns keeps the matrix positive.
+        Where every confidence is the same, one direction is never observed and would grow without end;
+        scaling rows and columns keeps the matrix positive.
         """
         a, b, c = (value / _FORGETTING for value in self.variances)
         first = min(1.0, (_PRIOR_VARIANCES[0] / a) ** 0.5)

@@ -16,7 +16,7 @@ from homespec.drafting.acceptance import AcceptanceModel
 from homespec.drafting.length import Rates, best_cut, decide_going
 from homespec.records import NO_DRAFT, Draft, StepRecord
 
-# Sums of tokens and seconds forget with this factor per step: a memory of some 60 steps.
+# Sums of tokens and time forget with this factor per step: a memory of some 60 steps.
 _FORGETTING = 0.984
 # An arm that does not pay is tried again as long as tries have cost less than this share of all time,
 _PROBE_SHARE = 0.008
@@ -24,24 +24,27 @@ _PROBE_SHARE = 0.008
 _PROBE_EVERY = 24
 # One draft in so many is verified whole, within the same share, so that its later positions are seen as well.
 _WHOLE_DRAFT_EVERY = 32
-# What a draft model is taken for before it has been tried: so many steps with this gain over the speed so far.
-# The hope is used up after a few bad steps, which bounds what trying costs.
+# What a draft model is taken for before it has been tried: so many steps with this gain over the speed so
+# far. The hope is used up after a few bad steps, which bounds what trying costs.
 _HOPE_STEPS, _HOPE_TOKENS, _HOPE_GAIN = 8.0, 3.0, 1.15
 
 
 @dataclass(slots=True)
 class Tally:
-    """Steps, the tokens they yielded and the seconds they took; all fading."""
+    """Steps, the tokens they yielded and the time they took; all fading.
+
+    Time is counted in plain steps, so that what was learned in a busy hour holds in a quiet one.
+    """
 
     steps: float = 0.0
     tokens: float = 0.0
-    seconds: float = 0.0
+    plain_steps: float = 0.0
 
-    def add(self, tokens: int, seconds: float) -> None:
+    def add(self, tokens: int, plain_steps: float) -> None:
         """Takes a step into account."""
         self.steps = self.steps * _FORGETTING + 1
         self.tokens = self.tokens * _FORGETTING + tokens
-        self.seconds = self.seconds * _FORGETTING + seconds
+        self.plain_steps = self.plain_steps * _FORGETTING + plain_steps
 
 
 @dataclass(slots=True)
@@ -51,7 +54,7 @@ class Arm:
     Attributes:
         drafter: what proposes.
         acceptance: of its tokens, by confidence.
-        token_seconds: of drafting one token; 0 for a drafter that can be asked in every step.
+        token_steps: time of drafting one token, in plain steps; 0 for a drafter that may be asked always.
         deterministic: its drafts are not sampled, and may be cut by what is in them.
         tallies: kind of text -> how the steps went in which it was asked (only where asking costs something).
         idle_steps: since it was asked last.
@@ -60,7 +63,7 @@ class Arm:
 
     drafter: Drafter
     acceptance: AcceptanceModel
-    token_seconds: float = 0.0
+    token_steps: float = 0.0
     deterministic: bool = True
     tallies: dict[str, Tally] = field(default_factory=dict)
     idle_steps: int = 0
@@ -69,7 +72,7 @@ class Arm:
     @property
     def is_free(self) -> bool:
         """Whether it can be asked in every step."""
-        return self.token_seconds == 0.0
+        return self.token_steps == 0.0
 
     def learn(self, confidence: float, *, accepted: bool) -> None:
         """Takes one judged token into account."""
@@ -80,8 +83,7 @@ class Arm:
         """Of this kind of text; a new one starts with hope."""
         if kind not in self.tallies:
             tokens = _HOPE_STEPS * _HOPE_TOKENS
-            seconds = tokens / (_HOPE_GAIN * rates.tokens_per_second)
-            self.tallies[kind] = Tally(_HOPE_STEPS, tokens, seconds)
+            self.tallies[kind] = Tally(_HOPE_STEPS, tokens, tokens / (_HOPE_GAIN * rates.speedup))
         return self.tallies[kind]
 
 
@@ -107,10 +109,15 @@ class _Shadow:
 
 
 class Controller:
-    """Chooses the drafter and the draft length; it is the loop's drafter and its length policy in one."""
+    """Chooses the drafter and the draft length; it is the loop's drafter and its length policy in one.
+
+    Attributes:
+        kind: of the text, which may change; arms that cost something are judged per kind.
+        num_drafts: how many were verified because they promised a gain.
+    """
 
     def __init__(
-        self, costs: CostModel, arms: Sequence[Arm], max_length: int, *, pinned: bool = False, kind: str = ""
+        self, costs: CostModel, arms: Sequence[Arm], max_length: int, *, pinned: bool = False
     ) -> None:
         """Starts without experience of this text.
 
@@ -119,24 +126,30 @@ class Controller:
             arms: permitted drafters.
             max_length: of a draft.
             pinned: take times from `costs` instead of the clock, so that a run can be repeated exactly.
-            kind: of the text; arms that cost something are judged per kind.
         """
-        self.kind = kind
+        self.kind = ""
         self.num_drafts = 0
+        self._num_offers = 0
         self._num_cuts = 0
         self._costs = costs
         self._arms = tuple(arms)
         self._max_length = max_length
         self._pinned = pinned
-        self._speed: Tally | None = None
+        # Until measured: plain decoding, at the weight of ten steps.
+        self._speed = Tally(10.0, 10.0, 10.0)
         self._attempt: _Attempt | None = None
         self._shadow: _Shadow | None = None
-        self._probe_seconds = self._total_seconds = 0.0
+        self._probe_steps = self._total_steps = 0.0
 
     @property
     def name(self) -> str:
         """The arms, joined by `+`."""
         return "+".join(arm.drafter.name for arm in self._arms)
+
+    @property
+    def declined(self) -> bool:
+        """Whether there was something to draft, and none of it was worth verifying but for a try."""
+        return self.num_drafts == 0 and self._num_offers > 0
 
     # The loop's length policy.
 
@@ -151,45 +164,44 @@ class Controller:
     def observe(self, step: StepRecord) -> None:
         """Learns speeds and acceptance from a finished step."""
         attempt, self._attempt = self._attempt, None
-        if attempt is None or self._speed is None or step.width == 0:
+        if attempt is None or step.width == 0:
             return
-        seconds = self._seconds_of(step, attempt)
-        lost_seconds = seconds - len(step.tokens) / attempt.rates.tokens_per_second
-        self._total_seconds += seconds
-        self._speed.add(len(step.tokens), seconds)
+        plain_steps = self._time_of(step, attempt)
+        self._total_steps += plain_steps
+        self._speed.add(len(step.tokens), plain_steps)
         arm = attempt.arm
         if arm is None:
             return
         if attempt.num_drawn:
-            arm.tally(self.kind, attempt.rates).add(len(step.tokens), seconds)
+            arm.tally(self.kind, attempt.rates).add(len(step.tokens), plain_steps)
             if attempt.is_probe:
-                self._probe_seconds += max(0.0, lost_seconds)
-            if not self._pinned:
-                # The first decode of a draft catches up with the history too; the running mean smooths that.
-                arm.token_seconds += 0.05 * (attempt.draft_seconds / attempt.num_drawn - arm.token_seconds)
+                self._probe_steps += max(0.0, plain_steps - len(step.tokens) / attempt.rates.speedup)
         judged = step.num_accepted_tokens + (step.num_accepted_tokens < step.num_draft_tokens)
         for position, confidence in enumerate(attempt.draft.confidences[:judged]):
             arm.learn(confidence, accepted=position < step.num_accepted_tokens)
 
-    def _seconds_of(self, step: StepRecord, attempt: _Attempt) -> float:
-        depth = attempt.rates.depth_tokens
+    def _time_of(self, step: StepRecord, attempt: _Attempt) -> float:
+        """The step's time in plain steps, by the clock or, pinned, by what was measured before."""
+        rates, arm = attempt.rates, attempt.arm
         if self._pinned:
-            drawing = attempt.num_drawn * attempt.arm.token_seconds if attempt.arm else 0.0
-            return self._costs.seconds(step.width, depth) + drawing
-        self._costs.observe(step.width, depth, step.verify_seconds)
-        return step.draft_seconds + step.verify_seconds + step.sample_seconds
+            drawing = attempt.num_drawn * arm.token_steps if arm else 0.0
+            return drawing + self._costs.seconds(step.width, rates.depth_tokens) / rates.plain_seconds
+        if arm is not None and attempt.num_drawn:
+            # The first decode of a draft catches up with the history too; the running mean smooths that.
+            drawn = attempt.draft_seconds / attempt.num_drawn / rates.plain_seconds
+            arm.token_steps += 0.05 * (drawn - arm.token_steps)
+        self._costs.observe(step.width, rates.depth_tokens, step.verify_seconds)
+        seconds = step.draft_seconds + step.verify_seconds + step.sample_seconds
+        return seconds / self._costs.seconds(1, rates.depth_tokens)
 
     # The loop's drafter.
 
     def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
         """The draft of the most value, possibly empty; see `Drafter.propose`. `keep_going` is not asked."""
         depth_tokens = len(tokens) - 1
-        if self._speed is None:
-            # Until measured: plain decoding, at the weight of ten steps.
-            self._speed = Tally(10.0, 10.0, 10.0 * self._costs.seconds(1, depth_tokens))
         # Plain decoding is always to be had: a slow stretch must not make time look cheap.
-        speed = max(self._speed.tokens / self._speed.seconds, 1 / self._costs.seconds(1, depth_tokens))
-        rates = Rates(self._costs, depth_tokens, speed, 1 + max_tokens)
+        speedup = max(1.0, self._speed.tokens / self._speed.plain_steps)
+        rates = Rates(self._costs, depth_tokens, speedup, 1 + max_tokens)
         self._attempt = attempt = _Attempt(rates)
         self._judge_shadow(tokens)
         value = rates.plain()
@@ -211,6 +223,7 @@ class Controller:
         draft = arm.drafter.propose(tokens, rates.largest_width - 1, _always)
         if not draft.tokens:
             return value
+        self._num_offers += 1
         acceptance = [arm.acceptance.probability(confidence) for confidence in draft.confidences]
         length, draft_value = best_cut(rates, acceptance)
         if length == 0 or draft_value <= value:
@@ -222,12 +235,13 @@ class Controller:
     def _choose_costly(self, attempt: _Attempt, value: float) -> Arm | None:
         """The arm whose record promises more than `value`, or one that is due for a probe."""
         chosen = None
-        speed = attempt.rates.tokens_per_second
+        speedup = attempt.rates.speedup
         for arm in self._arms:
             if arm.is_free:
                 continue
+            self._num_offers += 1
             tally = arm.tally(self.kind, attempt.rates)
-            promise = (tally.tokens - speed * tally.seconds) / tally.steps
+            promise = (tally.tokens - speedup * tally.plain_steps) / tally.steps
             arm.idle_steps += 1
             if promise > value:
                 value, chosen = promise, arm
@@ -241,7 +255,7 @@ class Controller:
         return self._can_afford_probe() and arm.idle_steps >= _PROBE_EVERY
 
     def _can_afford_probe(self) -> bool:
-        return self._probe_seconds <= _PROBE_SHARE * self._total_seconds
+        return self._probe_steps <= _PROBE_SHARE * self._total_steps
 
     def _draw(self, arm: Arm, attempt: _Attempt, tokens: Sequence[int]) -> Draft:
         """A draft, token by token, as long as going on is worth it."""
@@ -253,7 +267,7 @@ class Controller:
             attempt.num_drawn += 1
             probability = arm.acceptance.probability(confidence)
             going = decide_going(
-                rates, acceptance, probability, arm.usual_acceptance, max_length, arm.token_seconds
+                rates, acceptance, probability, arm.usual_acceptance, max_length, arm.token_steps
             )
             acceptance.append(probability)
             return going
@@ -267,12 +281,12 @@ class Controller:
         return self._cut(draft, length, value, rates)
 
     def _cut(self, draft: Draft, length: int, value: float, rates: Rates) -> Draft:
-        """The best part of a deterministic draft; now and then all of it, to see how it would have gone on."""
+        """The best part of a deterministic draft; now and then all of it, to see how it would go on."""
         self._num_cuts += 1
         if self._num_cuts % _WHOLE_DRAFT_EVERY == 0 and self._can_afford_probe():
             # At worst the rest of the draft yields nothing.
             lost = value - rates.value(1.0, len(draft.tokens) + 1)
-            self._probe_seconds += max(0.0, lost / rates.tokens_per_second)
+            self._probe_steps += max(0.0, lost / rates.speedup)
             return draft
         return Draft(draft.tokens[:length], None, draft.confidences[:length])
 

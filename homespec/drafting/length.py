@@ -37,35 +37,46 @@ class FixedLength:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What tokens and seconds are worth in one step.
+    """What tokens and time are worth in one step. Time is counted in plain steps: decodes of one token.
 
-    The long-run speed is a ratio of sums, and the length that maximises it maximises tokens - rate * seconds
-    in every step, with `rate` the speed itself (Dinkelbach's method for fractional programs). So all lengths,
+    The long-run speed is a ratio of sums, and the length that maximises it maximises tokens - speedup * time
+    in every step, with `speedup` the speed itself (Dinkelbach's method for fractional programs). So all lengths,
     of all drafters, 0 included, compare by this one value.
 
     Attributes:
         costs: of the target's decodes.
         depth_tokens: cached tokens before the step.
-        tokens_per_second: the running speed.
+        speedup: the running speed in tokens per plain step.
         largest_width: no decode may be wider.
     """
 
     costs: CostModel
     depth_tokens: int
-    tokens_per_second: float
+    speedup: float
     largest_width: int
 
-    def value(self, expected_tokens: float, width: int, draft_seconds: float = 0.0) -> float:
-        """Of a step that yields so many tokens in expectation and costs so much."""
-        seconds = draft_seconds + self.costs.seconds(width, self.depth_tokens)
-        return expected_tokens - self.tokens_per_second * seconds
+    @property
+    def plain_seconds(self) -> float:
+        """Of a plain step."""
+        return self.costs.seconds(1, self.depth_tokens)
+
+    def value(self, expected_tokens: float, width: int, draft_steps: float = 0.0) -> float:
+        """Of a step that yields so many tokens in expectation.
+
+        Args:
+            expected_tokens: the target's own included.
+            width: of the decode.
+            draft_steps: time of drafting, in plain steps.
+        """
+        steps = draft_steps + self.costs.seconds(width, self.depth_tokens) / self.plain_seconds
+        return expected_tokens - self.speedup * steps
 
     def plain(self) -> float:
         """Of a step without a draft."""
-        return self.value(1.0, 1)
+        return 1.0 - self.speedup
 
 
-def best_cut(rates: Rates, acceptance: Sequence[float], draft_seconds: float = 0.0) -> tuple[int, float]:
+def best_cut(rates: Rates, acceptance: Sequence[float]) -> tuple[int, float]:
     """How much of a finished draft to verify (D-cut at batch one).
 
     Every length is tried, since the cost curve is neither convex nor monotone.
@@ -73,17 +84,16 @@ def best_cut(rates: Rates, acceptance: Sequence[float], draft_seconds: float = 0
     Args:
         rates: of this step.
         acceptance: for each drafted token the probability that it is accepted if those before it are.
-        draft_seconds: already spent.
 
     Returns:
         Draft length from 0 on, and its value.
     """
-    best_length, best_value = 0, rates.value(1.0, 1, draft_seconds)
+    best_length, best_value = 0, rates.plain()
     survival, expected_tokens = 1.0, 1.0
     for length, probability in enumerate(acceptance[: rates.largest_width - 1], start=1):
         survival *= probability
         expected_tokens += survival
-        value = rates.value(expected_tokens, length + 1, draft_seconds)
+        value = rates.value(expected_tokens, length + 1)
         if value > best_value:
             best_length, best_value = length, value
     return best_length, best_value
@@ -95,7 +105,7 @@ def decide_going(
     next_acceptance: float,
     usual_acceptance: float,
     max_length: int,
-    token_seconds: float,
+    token_steps: float,
 ) -> Going:
     """What a model that drafts token by token should do with the next one.
 
@@ -105,7 +115,7 @@ def decide_going(
         next_acceptance: of the token about to be drawn.
         usual_acceptance: assumed of those after it.
         max_length: of the whole draft.
-        token_seconds: of drafting one token; the one about to be drawn has been paid for.
+        token_steps: time of drafting one token; the one about to be drawn has been paid for.
     """
     survival = expected_tokens = 1.0
     for probability in acceptance:
@@ -113,14 +123,14 @@ def decide_going(
         expected_tokens += survival
     length = len(acceptance) + 1
     best, going = rates.value(expected_tokens, length), Going.STOP
-    further_seconds, probability = 0.0, next_acceptance
+    further_steps, probability = 0.0, next_acceptance
     while length <= max_length:
         survival *= probability
         expected_tokens += survival
-        value = rates.value(expected_tokens, length + 1, further_seconds)
+        value = rates.value(expected_tokens, length + 1, further_steps)
         if value > best:
-            best, going = value, Going.LAST if further_seconds == 0.0 else Going.ON
+            best, going = value, Going.LAST if further_steps == 0.0 else Going.ON
         length += 1
-        further_seconds += token_seconds
+        further_steps += token_steps
         probability = usual_acceptance
     return going

@@ -184,21 +184,23 @@ class SuffixDrafter:
 
     def _find(self, suffix: tuple[int, ...]) -> tuple[int, list[_Place], list[_Place]]:
         """The longest match with its places, the most recent first, and the places of shorter matches."""
-        length, longest, shorter = MIN_MATCH_TOKENS, [], []  # type: int, list[_Place], list[_Place]
+        length = MIN_MATCH_TOKENS
+        longest: list[_Place] = []
+        shorter: list[_Place] = []
         for index in self._indexes:
             text = index.tokens
             for end in index.occurrences(suffix):
-                place = (text, end)
-                if tuple(text[max(0, end - length) : end]) != suffix[-length:]:
-                    if tuple(text[end - MIN_MATCH_TOKENS : end]) == suffix[-MIN_MATCH_TOKENS:]:
-                        shorter.append(place)
+                if text[end] == _SEPARATOR:
                     continue
-                longer = _match_length(text, end, suffix, length)
-                if longer > length:
-                    length = longer
-                    shorter += longest
-                    longest = []
-                longest.append(place)
+                if tuple(text[max(0, end - length) : end]) == suffix[-length:]:
+                    longer = _match_length(text, end, suffix, length)
+                    if longer > length:
+                        length = longer
+                        shorter += longest
+                        longest = []
+                    longest.append((text, end))
+                elif tuple(text[end - MIN_MATCH_TOKENS : end]) == suffix[-MIN_MATCH_TOKENS:]:
+                    shorter.append((text, end))
         return length if longest else 0, longest, shorter
 
 
@@ -219,20 +221,22 @@ def _elect(longest: list[_Place], shorter: list[_Place], match_length: int) -> t
     """The most frequent continuation of the longest match, and the probability that it is right.
 
     Returns:
-        The token, of equals the one seen last, or `_SEPARATOR` at the end of a text of the corpus; and the
-        estimate, above 0 and below 1.
+        The token, of equals the one seen last, and the estimate, above 0 and below 1; or `_SEPARATOR` where
+        all the texts end.
     """
     votes: dict[int, float] = {}
     for text, end in longest:
-        token = text[end]
-        votes[token] = votes.get(token, 0) + 1
-    votes.pop(_SEPARATOR, None)
+        follower = text[end]
+        if follower != _SEPARATOR:
+            votes[follower] = votes.get(follower, 0) + 1
     if not votes:
         return _SEPARATOR, 0.0
     token = max(votes, key=votes.__getitem__)
     count, total = votes[token], sum(votes.values())
     for text, end in shorter:
-        total += SHORTER_MATCH_WEIGHT
-        if text[end] == token:
-            count += SHORTER_MATCH_WEIGHT
+        follower = text[end]
+        if follower != _SEPARATOR:
+            total += SHORTER_MATCH_WEIGHT
+            if follower == token:
+                count += SHORTER_MATCH_WEIGHT
     return token, (count - DISCOUNT / match_length) / (count + SMOOTHING) * count / total

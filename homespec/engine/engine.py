@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import TracebackType
 
-from homespec.contracts import Drafter
+from homespec.calibration.measure import Progress
+from homespec.contracts import Drafter, LengthPolicy
 from homespec.drafting.chain import ChainDrafter
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.length import FixedLength
-from homespec.drafting.ngram import NgramDrafter
 from homespec.drafting.none import NoDrafter
 from homespec.drafting.prefix import rewind
+from homespec.drafting.suffix import SuffixDrafter
+from homespec.engine.calibrating import ensure_calibrated
+from homespec.engine.control import Control
 from homespec.engine.generation import Generation
 from homespec.engine.opening import open_models
 from homespec.engine.preparing import Preparation, prepare
+from homespec.engine.routing import Routing
 from homespec.engine.session import Session
 from homespec.engine.settings import EngineSettings
 from homespec.engine.truth import compare_with_plan
@@ -22,7 +26,7 @@ from homespec.errors import ConfigError, ContextOverflowError
 from homespec.records import FloatArray, Message, PlanSummary, RequestParams
 from homespec.runtime.binding import AbortFlag
 from homespec.runtime.vocabulary import Vocabulary
-from homespec.sampling import Picker, make_sampling
+from homespec.sampling import Sampling, make_sampling
 from homespec.telemetry.process import read_process_memory
 
 
@@ -34,11 +38,18 @@ class Engine:
             print(engine.session().reply("Why is the sky blue?").text)
     """
 
-    def __init__(self, target: str | EngineSettings | Preparation, **settings: object) -> None:
-        """Opens the models.
+    def __init__(
+        self,
+        target: str | EngineSettings | Preparation,
+        *,
+        progress: Progress = lambda share: None,
+        **settings: object,
+    ) -> None:
+        """Opens the models, and measures the machine if they were never used before (some seconds).
 
         Args:
             target: name or path of the target, or all settings at once, or what was made of them.
+            progress: told the share of the measurement that is done.
             **settings: fields of `EngineSettings`.
 
         Raises:
@@ -51,9 +62,27 @@ class Engine:
         self.preparation = target
         self.settings = target.settings
         self.abort = AbortFlag()
-        self._memory_before = read_process_memory()
-        self._compared = False
+        self._control: Control | None = None
+        before = read_process_memory()
         self._opened = open_models(target, self.abort)
+        compare_with_plan(target, before, read_process_memory())
+        try:
+            self._control = self._make_control(progress)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_control(self, progress: Progress) -> Control | None:
+        """Calibrates if need be; None where drafts have a fixed length, or there are none."""
+        settings = self.settings
+        if not self.plan.speculation or settings.draft_length is not None:
+            return None
+        calibrations = ensure_calibrated(self.preparation, self._opened, progress)
+        if calibrations is None:
+            why = "This machine has not been measured with this model; run `homespec calibrate`."
+            self._opened.plan = self.preparation.without_speculation("not_calibrated", why)
+            return None
+        return Control(calibrations, self.context_tokens, pinned=settings.pin_control, strict=settings.strict)
 
     @property
     def plan(self) -> PlanSummary:
@@ -102,16 +131,17 @@ class Engine:
             raise ConfigError(f"--max-tokens is {params.max_tokens}; at least 1 is needed.")
         sampling = make_sampling(params.sampling, params.verifier, self.preparation.num_shared_tokens)
         self.abort.clear()
+        drafter, lengths, routing = self._speculation(sampling, tokens)
         return Generation(
             target=self._opened.target,
             tokens=list(tokens),
             params=params,
-            drafter=self._drafter(sampling.picker),
+            drafter=drafter,
             sampling=sampling,
-            lengths=FixedLength(self.plan.draft_length, self.settings.min_confidence),
+            lengths=lengths,
+            routing=routing,
             plan=self.plan,
             on_paging=self._drop_drafters,
-            on_end=self._compare_once,
         )
 
     def next_logits(self, tokens: Sequence[int]) -> FloatArray:
@@ -127,13 +157,23 @@ class Engine:
         logits: FloatArray = context.decode(tokens[-1:], rows="last")[0].copy()
         return logits
 
-    def _drafter(self, picker: Picker) -> Drafter:
-        drafters: list[Drafter] = [NgramDrafter()] if self._opened.uses_ngram else []
+    def _speculation(
+        self, sampling: Sampling, tokens: Sequence[int]
+    ) -> tuple[Drafter, LengthPolicy, Routing | None]:
+        """The drafter and the length policy of a request; under control they are one and the same."""
+        if not self.plan.speculation:
+            return NoDrafter(), FixedLength(0), None
+        suffix = SuffixDrafter() if self._opened.uses_ngram else None
+        drafters: list[Drafter] = [suffix] if suffix is not None else []
         if self._opened.draft is not None:
-            drafters.append(DraftModelDrafter(self._opened.draft.context, picker, self.vocabulary.is_end))
-        if not drafters:
-            return NoDrafter()
-        return drafters[0] if len(drafters) == 1 else ChainDrafter(drafters)
+            model = self._opened.draft.context
+            drafters.append(DraftModelDrafter(model, sampling.picker, self.vocabulary.is_end))
+        if self._control is None:
+            drafter = drafters[0] if len(drafters) == 1 else ChainDrafter(drafters)
+            return drafter, FixedLength(self.plan.draft_length, self.settings.min_confidence), None
+        sampled_drafts = sampling.name in ("rejection", "block")
+        controller = self._control.controller(drafters, self.plan.draft_length, sampled_drafts=sampled_drafts)
+        return controller, controller, Routing(controller, suffix, self.vocabulary.text(tokens))
 
     def _drop_drafters(self, why: str) -> None:
         """Gives the drafters' memory back: later replies are decoded plainly as well."""
@@ -141,16 +181,10 @@ class Engine:
         self._opened.uses_ngram = False
         self._opened.plan = self.preparation.without_speculation("would_page", why)
 
-    def _compare_once(self, generation: Generation) -> None:
-        """After the first whole reply every buffer has been touched: was the plan right?"""
-        if not self._compared and generation.steps:
-            self._compared = True
-            compare_with_plan(
-                self.preparation, self._memory_before, read_process_memory(), generation.largest_batch_tokens
-            )
-
     def close(self) -> None:
         """Frees the models; safe to call twice."""
+        if self._control is not None:
+            self._control.save()
         self._opened.close()
 
     def __enter__(self) -> Engine:

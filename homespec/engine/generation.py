@@ -9,8 +9,10 @@ from time import perf_counter
 from homespec.contracts import Drafter, LengthPolicy
 from homespec.decoding.loop import ActiveReply, decode_steps
 from homespec.decoding.stopping import Stopping
+from homespec.drafting.control import Controller
 from homespec.drafting.prefix import rewind
 from homespec.engine.opening import OpenedModel
+from homespec.engine.routing import Routing
 from homespec.engine.watchdog import Watchdog
 from homespec.errors import DecodeAbortedError
 from homespec.records import FinishReason, PlanSummary, Reply, RequestParams, StepRecord
@@ -35,9 +37,9 @@ class Generation:
         drafter: Drafter,
         sampling: Sampling,
         lengths: LengthPolicy,
+        routing: Routing | None,
         plan: PlanSummary,
         on_paging: Callable[[str], None],
-        on_end: Callable[[Generation], None],
     ) -> None:
         """Called by `Engine.generate`.
 
@@ -48,9 +50,9 @@ class Generation:
             drafter: of this request.
             sampling: of this request.
             lengths: how far to draft.
+            routing: tells the controller about the text; None without one.
             plan: whether to speculate, and why.
             on_paging: told why, once, when memory runs short and the drafter has been dropped.
-            on_end: told when the iteration ends, in whatever way.
         """
         self._target = target
         self._params = params
@@ -59,7 +61,7 @@ class Generation:
         self._plan = plan
         self._drafter_name = drafter.name
         self._on_paging = on_paging
-        self._on_end = on_end
+        self._routing = routing
         vocabulary = target.model.vocabulary
         self._active = ActiveReply(
             tokens=tokens,
@@ -80,7 +82,6 @@ class Generation:
         self._finish_reason: FinishReason = "interrupted"
         self._text: list[str] = []
         self.steps: list[StepRecord] = []
-        self.largest_batch_tokens = 0
 
     def __iter__(self) -> Iterator[str]:
         """Runs the request and yields its text, in pieces that are whole characters."""
@@ -98,6 +99,10 @@ class Generation:
                 self._decode_seconds = now - first
                 self._finish_reason = step.finish_reason or "interrupted"
                 yield from self._show(stopping.take_text())
+                if self._routing is not None:
+                    self._routing.follow(
+                        len(self._active.tokens) - self._num_prompt_tokens, "".join(self._text)
+                    )
         except DecodeAbortedError:
             # Stopped in the middle of the prompt: what was decoded of it stays for the next try.
             self._prefill_seconds = perf_counter() - start
@@ -106,7 +111,6 @@ class Generation:
             rest = stopping.finish_text()
             if rest:
                 self._text.append(rest)
-            self._on_end(self)
         if rest:
             yield rest
 
@@ -125,7 +129,6 @@ class Generation:
         """Brings all of the prompt but its last token into the KV cache, in pieces."""
         context, tokens = self._target.context, self._active.tokens
         self._num_reused = rewind(context, tokens)
-        self.largest_batch_tokens = max(1, min(BATCH_TOKENS, len(tokens) - 1 - self._num_reused))
         for start in range(self._num_reused, len(tokens) - 1, BATCH_TOKENS):
             context.decode(tokens[start : min(start + BATCH_TOKENS, len(tokens) - 1)], rows="none")
 
@@ -149,12 +152,21 @@ class Generation:
                 decode_seconds=self._decode_seconds,
                 memory=read_process_memory(),
                 major_faults=self._major_faults,
+                text_kind=self._routing.kind.kind if self._routing else None,
             ),
             plan=self._effective_plan(),
         )
 
     def _effective_plan(self) -> PlanSummary:
-        if self._active.dropped is None:
-            return self._plan
-        reason, explanation = self._active.dropped
-        return replace(self._plan, speculation=False, reason=reason, explanation=explanation)
+        if self._active.dropped is not None:
+            reason, explanation = self._active.dropped
+            return replace(self._plan, speculation=False, reason=reason, explanation=explanation)
+        lengths = self._active.lengths
+        if isinstance(lengths, Controller) and lengths.declined:
+            return replace(
+                self._plan,
+                speculation=False,
+                reason="no_gain",
+                explanation="By the measured costs, drafting would have been slower here.",
+            )
+        return self._plan

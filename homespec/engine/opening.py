@@ -73,15 +73,17 @@ def open_models(preparation: Preparation, abort: AbortFlag) -> Opened:
     """
     _refuse_or_warn(preparation)
     option, draft = preparation.option, preparation.draft
-    max_rows = preparation.settings.draft_length + 1
+    max_rows = preparation.settings.longest_draft + 1
     target = _open(
         preparation, preparation.target, option.context_tokens, preparation.settings.kv_type, max_rows, abort
     )
     opened = Opened(target, preparation.summary(), preparation.uses_ngram)
-    if not opened.plan.speculation:
-        return opened
     try:
-        if not target.context.can_truncate():
+        # Asked in any case: the few tokens that it decodes also touch the buffers, for `truth`.
+        can_roll_back = target.context.can_truncate()
+        if not opened.plan.speculation:
+            return opened
+        if not can_roll_back:
             why = f"{target.name} cannot take tokens back, as a look at its cache showed."
             opened.plan = preparation.without_speculation("cannot_roll_back", why)
             opened.uses_ngram = False
@@ -89,6 +91,7 @@ def open_models(preparation: Preparation, abort: AbortFlag) -> Opened:
             opened.draft = _open(
                 preparation, draft, option.draft_context_tokens, option.draft_kv_type, 1, abort
             )
+            opened.draft.context.can_truncate()
     except BaseException:
         opened.close()
         raise

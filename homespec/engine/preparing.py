@@ -79,14 +79,15 @@ class Preparation:
             reason=self.reason,
             explanation=self.explanation,
             context_tokens=self.option.context_tokens,
-            draft_length=self.settings.draft_length if on else 0,
+            draft_length=self.settings.longest_draft if on else 0,
             needed_bytes=self.option.price.needed_bytes,
             headroom_bytes=self.plan.headroom_bytes,
         )
 
     def option_with_batch(self, batch_tokens: int) -> Option:
-        """What is opened, priced for a run whose decodes have at most this many tokens."""
-        policy = replace(self.policy, load=replace(self.policy.load, batch_tokens=batch_tokens))
+        """What is opened, priced for decodes of at most this many tokens, with one row of logits."""
+        load = replace(self.policy.load, batch_tokens=batch_tokens, num_rows=1)
+        policy = replace(self.policy, load=load)
         draft = self.draft.facts if self.draft else None
         return Pricing(self.target.facts, draft, self.plan.headroom_bytes, policy).repriced(self.option)
 
@@ -118,7 +119,7 @@ def prepare(settings: EngineSettings) -> Preparation:
         ngram=_wants_ngram(settings) and obstacle is None,
         fall_back=settings.draft == "auto",
         prefer=settings.prefer,
-        load=LoadOptions(settings.mmap, settings.repack, cpu_features(), settings.draft_length + 1),
+        load=LoadOptions(settings.mmap, settings.repack, cpu_features(), settings.longest_draft + 1),
     )
     draft_facts = draft.facts if draft and obstacle is None else None
     plan = make_plan(target.facts, draft_facts, memory.headroom_bytes(), policy)

@@ -11,7 +11,8 @@ from homespec.planner.prices import KvType
 
 DEFAULT_CONTEXT_TOKENS = 4096
 MIN_CONTEXT_TOKENS = 16
-DEFAULT_DRAFT_LENGTH = 5
+# The longest draft that the controller may choose.
+AUTO_DRAFT_LENGTH = 15
 # No cost curve that was measured pays for more.
 MAX_DRAFT_LENGTH = 32
 DEFAULT_MIN_CONFIDENCE = 0.4
@@ -25,8 +26,13 @@ class EngineSettings:
         target: name in the catalogue, or path to a GGUF file.
         draft: off, ngram, a draft model's name or path, or `ngram+NAME` to ask one after the other. `auto` is
             n-gram lookup, followed by the pair's draft model if it is on this machine and has room.
-        draft_length: the most tokens that are drafted per step.
-        min_confidence: a draft ends at a token of which the draft model is less sure than this.
+        draft_length: tokens drafted per step, always; None measures what pays and chooses step by step.
+        min_confidence: with a fixed length, a draft ends at a token of which the draft model is less sure.
+        strict: draft only so far as decodes of several tokens were measured to give the very logits of
+            decodes of one, so that a greedy text is the plain one to the last token.
+        pin_control: choose by stored costs instead of the clock, and forget nothing into later runs, so that
+            a run can be repeated exactly.
+        calibrate: measure this machine when a model is used for the first time.
         context_tokens: None for the smaller of 4096 and what the model was trained on; `max` for the largest
             that fits into memory.
         prefer: whether a draft model may take context away.
@@ -41,8 +47,11 @@ class EngineSettings:
 
     target: str
     draft: str = "auto"
-    draft_length: int = DEFAULT_DRAFT_LENGTH
+    draft_length: int | None = None
     min_confidence: float = DEFAULT_MIN_CONFIDENCE
+    strict: bool = False
+    pin_control: bool = False
+    calibrate: bool = True
     context_tokens: int | Literal["max"] | None = None
     prefer: Prefer = "context"
     memory_bytes: int | None = None
@@ -53,6 +62,11 @@ class EngineSettings:
     mmap: bool = True
     repack: bool = True
 
+    @property
+    def longest_draft(self) -> int:
+        """The most tokens that a step may draft."""
+        return AUTO_DRAFT_LENGTH if self.draft_length is None else self.draft_length
+
     def check(self) -> None:
         """Refuses values that cannot be used whatever the model.
 
@@ -62,7 +76,7 @@ class EngineSettings:
         if self.kv_type not in get_args(KvType):
             kinds = ", ".join(get_args(KvType))
             raise ConfigError(f"{self.kv_type!r} is not a type of KV cache.", hint=f"Choose one of {kinds}.")
-        if not 0 <= self.draft_length <= MAX_DRAFT_LENGTH:
+        if not 0 <= self.longest_draft <= MAX_DRAFT_LENGTH:
             raise ConfigError(
                 f"The draft length is {self.draft_length}; it must lie between 0 and {MAX_DRAFT_LENGTH}.",
                 hint="Pass --draft-length 5, or --draft off to decode plainly.",

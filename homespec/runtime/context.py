@@ -13,6 +13,7 @@ from homespec.runtime import binding
 from homespec.runtime.model import LlamaModel
 
 BATCH_TOKENS = 512
+PROBE_TOKENS = 3
 
 
 class LlamaContext:
@@ -132,7 +133,7 @@ class LlamaContext:
         """
         self.truncate(0)
         try:
-            self.decode([0, 0, 0], rows="none")
+            self.decode([0] * PROBE_TOKENS, rows="last")
             self.truncate(1)
         except CacheRollbackError:
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from homespec.runtime import binding
 
@@ -35,6 +36,10 @@ class Vocabulary:
         if cached is None:
             cached = self._bytes[token] = binding.token_bytes(self._handle, token)
         return cached
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, without control tokens."""
+        return b"".join(map(self.token_bytes, tokens)).decode("utf-8", "replace")
 
     def token_text(self, token: int | None) -> str:
         """The token as the vocabulary writes it, control tokens too; empty for None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 
@@ -19,6 +20,7 @@ def summarize(
     decode_seconds: float,
     memory: ProcessMemory,
     major_faults: int,
+    text_kind: str | None = None,
 ) -> GenerationStats:
     """Adds the steps of one reply up.
 
@@ -31,6 +33,7 @@ def summarize(
         decode_seconds: from there to the end of the last step.
         memory: of this process, after the last step.
         major_faults: during the request.
+        text_kind: what the router took the text for.
     """
     drafted = [step for step in steps if step.num_draft_tokens]
     num_draft_tokens = sum(step.num_draft_tokens for step in drafted)
@@ -60,6 +63,8 @@ def summarize(
         rss_anon_bytes=memory.rss_anon_bytes,
         rss_file_bytes=memory.rss_file_bytes,
         major_faults=major_faults,
+        text_kind=text_kind,
+        width_counts=dict(sorted(Counter(step.width for step in steps if step.width).items())),
     )
 
 

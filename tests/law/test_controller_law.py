@@ -81,9 +81,7 @@ def reply_law(
         model = DraftModelDrafter(target.near_copy(8, spread=0.8), picker, lambda _token: False)
         arms = [
             Arm(Confident(), AcceptanceModel()),
-            Arm(
-                Peeking(model) if peek else model, AcceptanceModel(), token_seconds=0.15, deterministic=False
-            ),
+            Arm(Peeking(model) if peek else model, AcceptanceModel(), token_steps=0.15, deterministic=False),
         ]
         reply = make_reply(
             PROMPT,

@@ -123,7 +123,7 @@ def test_the_cut_is_the_best_of_all(acceptance: list[float], costs: list[float],
         for probability in acceptance[:length]:
             survival *= probability
             tokens += survival
-        return tokens - speed * costs[length]
+        return tokens - speed * costs[length] / costs[0]
 
     length, found = best_cut(rates, acceptance)
     assert found == pytest.approx(max(value(n) for n in range(len(acceptance) + 1)))
@@ -160,7 +160,7 @@ def test_a_draft_model_is_not_asked_for_what_it_will_not_verify() -> None:
     target = TableModel.random(3, 8)
     model = target.near_copy(1, spread=5.0)
     drafter = DraftModelDrafter(model, make_sampling(GREEDY).picker, lambda _token: False)
-    controller = pinned(typical, Arm(drafter, AcceptanceModel(), token_seconds=0.5), max_length=6)
+    controller = pinned(typical, Arm(drafter, AcceptanceModel(), token_steps=0.5), max_length=6)
     reply = make_reply(
         [1, 2], make_sampling(GREEDY).verifier, drafter=controller, lengths=controller, max_tokens=800
     )
