@@ -7,7 +7,7 @@ question is drawn, unless drafts are deterministic, so the target's law is kept 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -22,6 +22,8 @@ _FORGETTING = 0.984
 _PROBE_SHARE = 0.008
 # but not more often than once in so many steps.
 _PROBE_EVERY = 24
+# A draft model that must first read the history has to earn that back in so many steps.
+_CATCH_UP_REPAID_STEPS = 32
 # One draft in so many is verified whole, within the same share, so that its later positions are seen as well.
 _WHOLE_DRAFT_EVERY = 32
 # What a draft model is taken for before it has been tried: so many steps with this gain over the speed so
@@ -48,6 +50,22 @@ class Tally:
 
 
 @dataclass(slots=True)
+class Budget:
+    """What trying things out has cost, and how much time has passed in all; both in plain steps.
+
+    It outlives requests, so that many short ones do not each try everything.
+    """
+
+    probe_steps: float = 0.0
+    total_steps: float = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another try is within the share that tries may take."""
+        return self.probe_steps <= _PROBE_SHARE * self.total_steps
+
+
+@dataclass(slots=True)
 class Arm:
     """A drafter under control.
 
@@ -55,6 +73,8 @@ class Arm:
         drafter: what proposes.
         acceptance: of its tokens, by confidence.
         token_steps: time of drafting one token, in plain steps; 0 for a drafter that may be asked always.
+        catch_up_steps: time per token of history that the drafter has not seen yet, in plain steps.
+        behind: how many tokens of a history those are.
         deterministic: its drafts are not sampled, and may be cut by what is in them.
         tallies: kind of text -> how the steps went in which it was asked (only where asking costs something).
         idle_steps: since it was asked last.
@@ -64,6 +84,8 @@ class Arm:
     drafter: Drafter
     acceptance: AcceptanceModel
     token_steps: float = 0.0
+    catch_up_steps: float = 0.0
+    behind: Callable[[Sequence[int]], int] = lambda tokens: 0
     deterministic: bool = True
     tallies: dict[str, Tally] = field(default_factory=dict)
     idle_steps: int = 0
@@ -95,6 +117,8 @@ class _Attempt:
     arm: Arm | None = None
     draft: Draft = NO_DRAFT
     draft_seconds: float = 0.0
+    catch_up_seconds: float = 0.0
+    num_behind: int = 0
     num_drawn: int = 0
     is_probe: bool = False
 
@@ -117,7 +141,13 @@ class Controller:
     """
 
     def __init__(
-        self, costs: CostModel, arms: Sequence[Arm], max_length: int, *, pinned: bool = False
+        self,
+        costs: CostModel,
+        arms: Sequence[Arm],
+        max_length: int,
+        budget: Budget | None = None,
+        *,
+        pinned: bool = False,
     ) -> None:
         """Starts without experience of this text.
 
@@ -125,6 +155,7 @@ class Controller:
             costs: of the target's decodes; refined by what is observed, unless pinned.
             arms: permitted drafters.
             max_length: of a draft.
+            budget: for tries; shared with other requests.
             pinned: take times from `costs` instead of the clock, so that a run can be repeated exactly.
         """
         self.kind = ""
@@ -139,7 +170,7 @@ class Controller:
         self._speed = Tally(10.0, 10.0, 10.0)
         self._attempt: _Attempt | None = None
         self._shadow: _Shadow | None = None
-        self._probe_steps = self._total_steps = 0.0
+        self._budget = budget or Budget()
 
     @property
     def name(self) -> str:
@@ -166,8 +197,8 @@ class Controller:
         attempt, self._attempt = self._attempt, None
         if attempt is None or step.width == 0:
             return
-        plain_steps = self._time_of(step, attempt)
-        self._total_steps += plain_steps
+        plain_steps, catch_up_steps = self._time_of(step, attempt)
+        self._budget.total_steps += plain_steps + catch_up_steps
         self._speed.add(len(step.tokens), plain_steps)
         arm = attempt.arm
         if arm is None:
@@ -175,24 +206,29 @@ class Controller:
         if attempt.num_drawn:
             arm.tally(self.kind, attempt.rates).add(len(step.tokens), plain_steps)
             if attempt.is_probe:
-                self._probe_steps += max(0.0, plain_steps - len(step.tokens) / attempt.rates.speedup)
+                lost_steps = plain_steps - len(step.tokens) / attempt.rates.speedup
+                self._budget.probe_steps += max(0.0, lost_steps) + catch_up_steps
         judged = step.num_accepted_tokens + (step.num_accepted_tokens < step.num_draft_tokens)
         for position, confidence in enumerate(attempt.draft.confidences[:judged]):
             arm.learn(confidence, accepted=position < step.num_accepted_tokens)
 
-    def _time_of(self, step: StepRecord, attempt: _Attempt) -> float:
-        """The step's time in plain steps, by the clock or, pinned, by what was measured before."""
+    def _time_of(self, step: StepRecord, attempt: _Attempt) -> tuple[float, float]:
+        """The step's time, and what of it the drafter took to catch up, which is not the step's fault.
+
+        In plain steps, by the clock or, pinned, by what was measured before.
+        """
         rates, arm = attempt.rates, attempt.arm
         if self._pinned:
             drawing = attempt.num_drawn * arm.token_steps if arm else 0.0
-            return drawing + self._costs.seconds(step.width, rates.depth_tokens) / rates.plain_seconds
+            verifying = self._costs.seconds(step.width, rates.depth_tokens) / rates.plain_seconds
+            return drawing + verifying, arm.catch_up_steps * attempt.num_behind if arm else 0.0
         if arm is not None and attempt.num_drawn:
-            # The first decode of a draft catches up with the history too; the running mean smooths that.
-            drawn = attempt.draft_seconds / attempt.num_drawn / rates.plain_seconds
-            arm.token_steps += 0.05 * (drawn - arm.token_steps)
+            drawn = (attempt.draft_seconds - attempt.catch_up_seconds) / attempt.num_drawn
+            arm.token_steps += 0.05 * (drawn / rates.plain_seconds - arm.token_steps)
         self._costs.observe(step.width, rates.depth_tokens, step.verify_seconds)
-        seconds = step.draft_seconds + step.verify_seconds + step.sample_seconds
-        return seconds / self._costs.seconds(1, rates.depth_tokens)
+        plain_seconds = self._costs.seconds(1, rates.depth_tokens)
+        seconds = step.draft_seconds + step.verify_seconds + step.sample_seconds - attempt.catch_up_seconds
+        return seconds / plain_seconds, attempt.catch_up_seconds / plain_seconds
 
     # The loop's drafter.
 
@@ -208,7 +244,7 @@ class Controller:
         for arm in self._arms:
             if arm.is_free:
                 value = self._ask_free(arm, attempt, value, tokens)
-        costly = self._choose_costly(attempt, value)
+        costly = self._choose_costly(attempt, value, tokens)
         if costly is not None:
             attempt.arm = costly
             attempt.draft = self._draw(costly, attempt, tokens)
@@ -232,7 +268,7 @@ class Controller:
         attempt.arm, attempt.draft = arm, self._cut(draft, length, draft_value, rates)
         return draft_value
 
-    def _choose_costly(self, attempt: _Attempt, value: float) -> Arm | None:
+    def _choose_costly(self, attempt: _Attempt, value: float, tokens: Sequence[int]) -> Arm | None:
         """The arm whose record promises more than `value`, or one that is due for a probe."""
         chosen = None
         speedup = attempt.rates.speedup
@@ -242,6 +278,7 @@ class Controller:
             self._num_offers += 1
             tally = arm.tally(self.kind, attempt.rates)
             promise = (tally.tokens - speedup * tally.plain_steps) / tally.steps
+            promise -= speedup * arm.catch_up_steps * arm.behind(tokens) / _CATCH_UP_REPAID_STEPS
             arm.idle_steps += 1
             if promise > value:
                 value, chosen = promise, arm
@@ -252,10 +289,7 @@ class Controller:
         return chosen
 
     def _may_probe(self, arm: Arm) -> bool:
-        return self._can_afford_probe() and arm.idle_steps >= _PROBE_EVERY
-
-    def _can_afford_probe(self) -> bool:
-        return self._probe_steps <= _PROBE_SHARE * self._total_steps
+        return self._budget.is_open and arm.idle_steps >= _PROBE_EVERY
 
     def _draw(self, arm: Arm, attempt: _Attempt, tokens: Sequence[int]) -> Draft:
         """A draft, token by token, as long as going on is worth it."""
@@ -263,7 +297,13 @@ class Controller:
         max_length = rates.largest_width - 1
         acceptance: list[float] = []
 
+        # One token, or two after a draft that was accepted whole, are new in any step.
+        attempt.num_behind = max(0, arm.behind(tokens) - 2)
+
         def keep_going(confidence: float) -> Going:
+            if attempt.num_drawn == 0 and attempt.num_behind:
+                usual_seconds = arm.token_steps * rates.plain_seconds
+                attempt.catch_up_seconds = max(0.0, perf_counter() - start - usual_seconds)
             attempt.num_drawn += 1
             probability = arm.acceptance.probability(confidence)
             going = decide_going(
@@ -283,10 +323,10 @@ class Controller:
     def _cut(self, draft: Draft, length: int, value: float, rates: Rates) -> Draft:
         """The best part of a deterministic draft; now and then all of it, to see how it would go on."""
         self._num_cuts += 1
-        if self._num_cuts % _WHOLE_DRAFT_EVERY == 0 and self._can_afford_probe():
+        if self._num_cuts % _WHOLE_DRAFT_EVERY == 0 and self._budget.is_open:
             # At worst the rest of the draft yields nothing.
             lost = value - rates.value(1.0, len(draft.tokens) + 1)
-            self._probe_steps += max(0.0, lost / rates.speedup)
+            self._budget.probe_steps += max(0.0, lost / rates.speedup)
             return draft
         return Draft(draft.tokens[:length], None, draft.confidences[:length])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from homespec.contracts import Going, KeepGoing, TokenModel
-from homespec.drafting.prefix import rewind
+from homespec.drafting.prefix import common_prefix_length, rewind
 from homespec.records import NO_DRAFT, Draft, TokenDistribution
 from homespec.sampling import Picker
 
@@ -43,6 +43,11 @@ class DraftModelDrafter:
         self._model = model
         self._picker = picker
         self._is_end = is_end
+
+    def behind(self, tokens: Sequence[int]) -> int:
+        """How many tokens of the history it would have to decode before it can draft."""
+        visible = tokens[window_start(len(tokens), self._model.context_tokens) :]
+        return len(visible) - common_prefix_length(self._model.cached_tokens, visible)
 
     def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
         """See `Drafter.propose`."""

@@ -39,9 +39,9 @@ class FixedLength:
 class Rates:
     """What tokens and time are worth in one step. Time is counted in plain steps: decodes of one token.
 
-    The long-run speed is a ratio of sums, and the length that maximises it maximises tokens - speedup * time
-    in every step, with `speedup` the speed itself (Dinkelbach's method for fractional programs). So all lengths,
-    of all drafters, 0 included, compare by this one value.
+    The long-run speed is a ratio of sums, and the length that maximises it maximises, in every step,
+    tokens - speedup * time with `speedup` the speed itself (Dinkelbach's method for fractional programs). So
+    all lengths, of all drafters, 0 included, compare by this one value.
 
     Attributes:
         costs: of the target's decodes.

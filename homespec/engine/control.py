@@ -13,7 +13,8 @@ from homespec.calibration.curve import RunningCurve
 from homespec.calibration.store import Calibration, calibration_path
 from homespec.contracts import Drafter
 from homespec.drafting.acceptance import AcceptanceModel
-from homespec.drafting.control import Arm, Controller, Tally
+from homespec.drafting.control import Arm, Budget, Controller, Tally
+from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.runtime.state import state_directory, write_atomically
 
 _logger = logging.getLogger(__name__)
@@ -40,10 +41,9 @@ class Control:
         costs = calibrations[0].target
         assert costs is not None
         self._curve = RunningCurve(costs.curve)
-        plain_seconds = costs.curve.seconds(1, costs.curve.depths_tokens[0])
-        self._draft_steps = [
-            c.drafter.seconds_per_token / plain_seconds for c in calibrations[1:] if c.drafter
-        ]
+        self._plain_seconds = costs.curve.seconds(1, costs.curve.depths_tokens[0])
+        self._draft_costs = [calibration.drafter for calibration in calibrations[1:] if calibration.drafter]
+        self._budget = Budget()
         self._pinned = pinned
         self._arms: dict[str, Arm] = {}
         names = "+".join(calibration_path(calibration.key).stem for calibration in calibrations)
@@ -69,16 +69,21 @@ class Control:
         arms = [self._arm(drafter, sampled_drafts=sampled_drafts) for drafter in drafters]
         if self.longest_draft is not None:
             max_length = min(max_length, self.longest_draft)
-        return Controller(self._curve, arms, max_length, pinned=self._pinned)
+        return Controller(self._curve, arms, max_length, self._budget, pinned=self._pinned)
 
     def _arm(self, drafter: Drafter, *, sampled_drafts: bool) -> Arm:
-        is_model = drafter.name == "draft-model"
+        is_model = isinstance(drafter, DraftModelDrafter)
         arm = self._arms.get(drafter.name)
         if arm is None:
-            arm = Arm(drafter, AcceptanceModel(), self._draft_steps[0] if is_model else 0.0)
-            self._arms[drafter.name] = arm
+            arm = self._arms[drafter.name] = Arm(drafter, AcceptanceModel())
+            if is_model:
+                costs = self._draft_costs[0]
+                arm.token_steps = costs.seconds_per_token / self._plain_seconds
+                arm.catch_up_steps = 1 / costs.prefill_tokens_per_second / self._plain_seconds
             self._recall(arm)
         arm.drafter = drafter
+        if isinstance(drafter, DraftModelDrafter):
+            arm.behind = drafter.behind
         arm.deterministic = not (is_model and sampled_drafts)
         return arm
 
