@@ -18,8 +18,8 @@ from pathlib import Path
 
 import homespec
 from homespec.contracts import Drafter
-from homespec.drafting.ngram import NgramDrafter
 from homespec.drafting.suffix import SuffixDrafter, index_corpus
+from tests.support.ngram import NgramDrafter
 
 HISTORY_TOKENS = (1_000, 8_000, 32_000)
 DRAFT_TOKENS = 8

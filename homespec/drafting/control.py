@@ -71,7 +71,7 @@ class Arm:
 
     Attributes:
         drafter: what proposes.
-        acceptance: of its tokens, by confidence.
+        acceptance: kind of text -> of its tokens, by confidence.
         token_steps: time of drafting one token, in plain steps; 0 for a drafter that may be asked always.
         catch_up_steps: time per token of history that the drafter has not seen yet, in plain steps.
         behind: how many tokens of a history those are.
@@ -82,7 +82,7 @@ class Arm:
     """
 
     drafter: Drafter
-    acceptance: AcceptanceModel
+    acceptance: dict[str, AcceptanceModel] = field(default_factory=dict)
     token_steps: float = 0.0
     catch_up_steps: float = 0.0
     behind: Callable[[Sequence[int]], int] = lambda tokens: 0
@@ -96,9 +96,13 @@ class Arm:
         """Whether it can be asked in every step."""
         return self.token_steps == 0.0
 
-    def learn(self, confidence: float, *, accepted: bool) -> None:
+    def probability(self, kind: str, confidence: float) -> float:
+        """That a token of this confidence is accepted, if those before it are."""
+        return self.acceptance.setdefault(kind, AcceptanceModel()).probability(confidence)
+
+    def learn(self, kind: str, confidence: float, *, accepted: bool) -> None:
         """Takes one judged token into account."""
-        self.acceptance.learn(confidence, accepted)
+        self.acceptance.setdefault(kind, AcceptanceModel()).learn(confidence, accepted)
         self.usual_acceptance += 0.02 * (float(accepted) - self.usual_acceptance)
 
     def tally(self, kind: str, rates: Rates) -> Tally:
@@ -210,7 +214,7 @@ class Controller:
                 self._budget.probe_steps += max(0.0, lost_steps) + catch_up_steps
         judged = step.num_accepted_tokens + (step.num_accepted_tokens < step.num_draft_tokens)
         for position, confidence in enumerate(attempt.draft.confidences[:judged]):
-            arm.learn(confidence, accepted=position < step.num_accepted_tokens)
+            arm.learn(self.kind, confidence, accepted=position < step.num_accepted_tokens)
 
     def _time_of(self, step: StepRecord, attempt: _Attempt) -> tuple[float, float]:
         """The step's time, and what of it the drafter took to catch up, which is not the step's fault.
@@ -260,7 +264,7 @@ class Controller:
         if not draft.tokens:
             return value
         self._num_offers += 1
-        acceptance = [arm.acceptance.probability(confidence) for confidence in draft.confidences]
+        acceptance = [arm.probability(self.kind, confidence) for confidence in draft.confidences]
         length, draft_value = best_cut(rates, acceptance)
         if length == 0 or draft_value <= value:
             self._shadow = self._shadow or _Shadow(arm, len(tokens), draft)
@@ -305,7 +309,7 @@ class Controller:
                 usual_seconds = arm.token_steps * rates.plain_seconds
                 attempt.catch_up_seconds = max(0.0, perf_counter() - start - usual_seconds)
             attempt.num_drawn += 1
-            probability = arm.acceptance.probability(confidence)
+            probability = arm.probability(self.kind, confidence)
             going = decide_going(
                 rates, acceptance, probability, arm.usual_acceptance, max_length, arm.token_steps
             )
@@ -344,7 +348,7 @@ class Controller:
         if agreed == len(real) < len(shadow.draft.tokens):
             return  # Right so far, and the text does not reach further yet.
         for position, confidence in enumerate(shadow.draft.confidences[: agreed + 1]):
-            shadow.arm.learn(confidence, accepted=position < agreed)
+            shadow.arm.learn(self.kind, confidence, accepted=position < agreed)
         self._shadow = None
 
 

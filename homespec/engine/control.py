@@ -75,7 +75,7 @@ class Control:
         is_model = isinstance(drafter, DraftModelDrafter)
         arm = self._arms.get(drafter.name)
         if arm is None:
-            arm = self._arms[drafter.name] = Arm(drafter, AcceptanceModel())
+            arm = self._arms[drafter.name] = Arm(drafter)
             if is_model:
                 costs = self._draft_costs[0]
                 arm.token_steps = costs.seconds_per_token / self._plain_seconds
@@ -92,7 +92,7 @@ class Control:
         if known is None:
             return
         with contextlib.suppress(KeyError, TypeError, ValueError):
-            acceptance = AcceptanceModel(**known["acceptance"])
+            acceptance = {kind: _acceptance(model) for kind, model in known["acceptance"].items()}
             tallies = {kind: Tally(**tally) for kind, tally in known["tallies"].items()}
             arm.usual_acceptance = float(known["usual_acceptance"])
             arm.acceptance, arm.tallies = acceptance, tallies
@@ -110,7 +110,7 @@ class Control:
             return
         known = {
             name: {
-                "acceptance": asdict(arm.acceptance),
+                "acceptance": {kind: asdict(model) for kind, model in arm.acceptance.items()},
                 "usual_acceptance": arm.usual_acceptance,
                 "tallies": {kind: asdict(tally) for kind, tally in arm.tallies.items()},
             }
@@ -120,3 +120,8 @@ class Control:
             write_atomically(self._path, json.dumps({**self._experience, **known}, indent=1))
         except OSError as error:
             _logger.debug("What was learned could not be kept: %s", error)
+
+
+def _acceptance(known: dict[str, Any]) -> AcceptanceModel:
+    # JSON knows no tuples.
+    return AcceptanceModel(known["intercept"], known["slope"], tuple(known["variances"]))

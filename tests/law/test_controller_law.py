@@ -12,16 +12,15 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from homespec.contracts import Chance, KeepGoing, Verifier
-from homespec.drafting.acceptance import AcceptanceModel
 from homespec.drafting.control import Arm
 from homespec.drafting.draft_model import DraftModelDrafter
-from homespec.drafting.ngram import NgramDrafter
 from homespec.records import Draft, SamplingParams
 from homespec.sampling import BlockVerifier, Processors, RejectionVerifier, SampledPicker
 from homespec.sampling.distributions import probability
 from tests.support.branching_chance import BranchingChance, enumerate_outcomes
 from tests.support.made_up_costs import flat, pinned, typical
 from tests.support.naive_sampling import naive_probs
+from tests.support.ngram import NgramDrafter
 from tests.support.scripted import make_reply, run
 from tests.support.table_model import TableModel
 
@@ -80,8 +79,8 @@ def reply_law(
         picker = SampledPicker(Processors(PARAMS), chance)
         model = DraftModelDrafter(target.near_copy(8, spread=0.8), picker, lambda _token: False)
         arms = [
-            Arm(Confident(), AcceptanceModel()),
-            Arm(Peeking(model) if peek else model, AcceptanceModel(), token_steps=0.15, deterministic=False),
+            Arm(Confident()),
+            Arm(Peeking(model) if peek else model, token_steps=0.15, deterministic=False),
         ]
         reply = make_reply(
             PROMPT,

@@ -12,10 +12,10 @@ from homespec.contracts import Drafter
 from homespec.drafting.chain import ChainDrafter
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.length import FixedLength
-from homespec.drafting.ngram import NgramDrafter
 from homespec.drafting.none import NoDrafter
 from homespec.records import SamplingParams, VerifierName
 from homespec.sampling import make_sampling
+from tests.support.ngram import NgramDrafter
 from tests.support.scripted import RandomDrafter, ScriptedDrafter, make_reply, run, steps_of
 from tests.support.table_model import TableModel
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homespec.drafting.ngram import NgramDrafter
+from tests.support.ngram import NgramDrafter
 
 histories = st.lists(st.integers(0, 3), min_size=1, max_size=40)
 

@@ -62,7 +62,7 @@ def oracle_run(
         text.append(int(target.next_logits(text).argmax()))
     oracle = Oracle(text[2:], 2, rightness, 8, claim)
     oracle.name = "draft-model" if token_seconds else "free"
-    controller = pinned(curve, Arm(oracle, AcceptanceModel(), token_seconds), max_length=10)
+    controller = pinned(curve, Arm(oracle, token_steps=token_seconds), max_length=10)
     reply = make_reply(
         prompt, make_sampling(GREEDY).verifier, drafter=controller, lengths=controller, max_tokens=count
     )
@@ -160,7 +160,7 @@ def test_a_draft_model_is_not_asked_for_what_it_will_not_verify() -> None:
     target = TableModel.random(3, 8)
     model = target.near_copy(1, spread=5.0)
     drafter = DraftModelDrafter(model, make_sampling(GREEDY).picker, lambda _token: False)
-    controller = pinned(typical, Arm(drafter, AcceptanceModel(), token_steps=0.5), max_length=6)
+    controller = pinned(typical, Arm(drafter, token_steps=0.5), max_length=6)
     reply = make_reply(
         [1, 2], make_sampling(GREEDY).verifier, drafter=controller, lengths=controller, max_tokens=800
     )

@@ -1,7 +1,6 @@
-"""Prompt lookup: what followed the last time that the text read like this?
+"""Prompt lookup, the plainest drafter: what followed the last time that the text read like this?
 
-Source: prompt lookup decoding (apoorvumang/prompt-lookup-decoding) and llama.cpp's `ngram-simple`; here
-with an index instead of a scan, the longest match first, and the most recent occurrence of it.
+The suffix drafter took its place in the product; tests draft with it, and compare with it.
 """
 
 from __future__ import annotations
