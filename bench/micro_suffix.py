@@ -1,4 +1,4 @@
-"""Microseconds of the lookup drafters per appended token and per proposal, and bytes of their indexes.
+"""Microseconds of the lookup drafter per appended token and per proposal, and bytes of its index.
 
     python bench/micro_suffix.py
 
@@ -19,7 +19,6 @@ from pathlib import Path
 import homespec
 from homespec.contracts import Drafter
 from homespec.drafting.suffix import SuffixDrafter, index_corpus
-from tests.support.ngram import NgramDrafter
 
 HISTORY_TOKENS = (1_000, 8_000, 32_000)
 DRAFT_TOKENS = 8
@@ -88,7 +87,6 @@ def main() -> None:
     sys.stdout.write(f"{'drafter':9}{'history':>9}{'append us':>11}{'propose us':>12}{'bytes/token':>13}\n")
     for num_tokens in HISTORY_TOKENS:
         sys.stdout.write(row("suffix", SuffixDrafter, num_tokens))
-        sys.stdout.write(row("ngram", NgramDrafter, num_tokens))
     tokens = source_tokens(HISTORY_TOKENS[-1])
     num_bytes = traced_bytes(lambda: index_corpus([tokens]))
     seconds = min(timeit.repeat(lambda: index_corpus([tokens]), number=1, repeat=3))

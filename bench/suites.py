@@ -16,7 +16,6 @@ import math
 import statistics
 import sys
 import time
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -38,7 +37,7 @@ class Arm:
     num_drafts: int = 0
     num_draft_tokens: int = 0
     num_accepted_tokens: int = 0
-    widths: Counter[int] = field(default_factory=Counter)
+    widths: dict[int, int] = field(default_factory=dict)
 
     def add(self, reply: Reply, steps: list[StepRecord], seconds: float) -> None:
         """Takes a reply in."""
@@ -52,7 +51,8 @@ class Arm:
         self.num_drafts += stats.num_drafts
         self.num_draft_tokens += stats.num_draft_tokens
         self.num_accepted_tokens += stats.num_accepted_tokens
-        self.widths.update(step.width for step in steps)
+        for step in steps:
+            self.widths[step.width] = self.widths.get(step.width, 0) + 1
 
     @property
     def tokens_per_second(self) -> float:

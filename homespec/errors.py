@@ -123,6 +123,8 @@ class DecodeError(RuntimeCallError):
 class DecodeAbortedError(RuntimeCallError):
     """A decode was stopped on request (Ctrl-C); the KV cache is as it was before the call."""
 
+    exit_code = 130
+
 
 class CacheRollbackError(RuntimeCallError):
     """The KV cache could not be truncated; it has been cleared and must be filled anew."""

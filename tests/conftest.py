@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import tiny_gguf
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Measurements and experience of the user are neither read nor written, by subprocesses either."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOMESPEC_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -42,12 +42,12 @@ _PART_LABELS = {
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
 @click.pass_context
 def command(context: click.Context, /, model: str, as_json: bool, **values: Any) -> None:
-    r"""Plan the memory for MODEL (a name or a GGUF file), with and without a drafter. Loads nothing.
+    """Plan the memory for MODEL (a name or a GGUF file), with and without a drafter. Loads nothing.
 
     \b
     homespec plan qwen2.5-coder-1.5b-instruct --draft qwen2.5-coder-0.5b-instruct
     homespec plan qwen2.5-coder-1.5b-instruct --context-tokens max --memory 4GiB
-    """
+    """  # noqa: D301 - \b keeps click from joining the lines
     check_keys("plan", {parameter.name or "" for parameter in context.command.params}, context.default_map)
     from homespec.engine.preparing import prepare
 

@@ -185,12 +185,19 @@ def _read_system(text: str | None) -> str | None:
 
 def _run(settings: EngineSettings, params: RequestParams, text: str, values: dict[str, Any]) -> int:
     from homespec.engine.engine import Engine
+    from homespec.runtime.binding import AbortFlag
     from homespec.runtime.interrupt import abort_on_interrupt
 
     system = _read_system(values["system"])
-    with _told_once("Measuring how fast this machine is with this model, once") as progress:
-        engine = Engine(settings, progress=progress)
+    abort = AbortFlag()
+    with (
+        abort_on_interrupt(abort),
+        _told_once("Measuring how fast this machine is with this model, once") as progress,
+    ):
+        engine = Engine(settings, progress=progress, abort=abort)
     with engine:
+        if abort.is_set:
+            raise click.Abort
         tokens = _prompt_tokens(engine, text, system, raw=values["raw"])
         generation = engine.generate(tokens, params)
         with abort_on_interrupt(engine.abort):

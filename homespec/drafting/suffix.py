@@ -138,7 +138,8 @@ class SuffixDrafter:
             proposals: in JSON and tool calls short matches are brackets and quotes.
     """
 
-    name = "suffix"
+    # The word that users know it by.
+    name = "ngram"
 
     def __init__(self, corpus: SuffixIndex | None = None, min_match_tokens: int = MIN_MATCH_TOKENS) -> None:
         self.min_match_tokens = min_match_tokens

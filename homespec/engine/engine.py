@@ -43,6 +43,7 @@ class Engine:
         target: str | EngineSettings | Preparation,
         *,
         progress: Progress = lambda share: None,
+        abort: AbortFlag | None = None,
         **settings: object,
     ) -> None:
         """Opens the models, and measures the machine if they were never used before (some seconds).
@@ -50,6 +51,7 @@ class Engine:
         Args:
             target: name or path of the target, or all settings at once, or what was made of them.
             progress: told the share of the measurement that is done.
+            abort: stops decodes of all models when set; each request clears it.
             **settings: fields of `EngineSettings`.
 
         Raises:
@@ -61,7 +63,7 @@ class Engine:
             target = prepare(target)
         self.preparation = target
         self.settings = target.settings
-        self.abort = AbortFlag()
+        self.abort = abort or AbortFlag()
         self._control: Control | None = None
         before = read_process_memory()
         self._opened = open_models(target, self.abort)

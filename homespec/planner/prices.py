@@ -13,8 +13,8 @@ MIB = 1 << 20
 PROCESS_ANON_BYTES = 26 * MIB
 # Measured: RssFile of the same: the interpreter's and the libraries' pages.
 PROCESS_FILE_BYTES = 24 * MIB
-# Measured: the n-gram index has four dictionary entries for each token of the context.
-NGRAM_BYTES_PER_TOKEN = 600
+# The lookup index: HISTORY_FIXED_BYTES and HISTORY_BYTES_PER_TOKEN of drafting.suffix (a test compares them).
+NGRAM_FIXED_BYTES, NGRAM_BYTES_PER_TOKEN = 1 << 19, 16
 # Copies of one row of logits while a token is chosen from it, in double precision.
 _SAMPLER_BYTES_PER_LOGIT = 24
 
@@ -187,4 +187,4 @@ def process_price() -> MemoryPrice:
 
 def ngram_price(context_tokens: int) -> MemoryPrice:
     """The price of the n-gram drafter with an index of a full context."""
-    return MemoryPrice(drafter_bytes=context_tokens * NGRAM_BYTES_PER_TOKEN)
+    return MemoryPrice(drafter_bytes=NGRAM_FIXED_BYTES + context_tokens * NGRAM_BYTES_PER_TOKEN)

@@ -46,15 +46,23 @@ def plain() -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def ngram() -> Iterator[Engine]:
-    """SmolLM2 with n-gram lookup."""
+    """SmolLM2 with n-gram lookup, drafting always."""
     require(SMOLLM2)
-    with Engine(SMOLLM2, draft="ngram") as engine:
+    with Engine(SMOLLM2, draft="ngram", draft_length=5) as engine:
         yield engine
 
 
 @pytest.fixture(scope="session")
 def itself() -> Iterator[Engine]:
-    """SmolLM2 with itself as draft model."""
+    """SmolLM2 with itself as draft model, drafting always."""
     require(SMOLLM2)
-    with Engine(SMOLLM2, draft=SMOLLM2, min_confidence=0.0) as engine:
+    with Engine(SMOLLM2, draft=SMOLLM2, draft_length=5, min_confidence=0.0) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def controlled() -> Iterator[Engine]:
+    """SmolLM2 with n-gram lookup and itself as draft model, under control."""
+    require(SMOLLM2)
+    with Engine(SMOLLM2, draft=f"ngram+{SMOLLM2}") as engine:
         yield engine

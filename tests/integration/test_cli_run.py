@@ -16,7 +16,8 @@ import pytest
 
 from tests.integration.conftest import SMOLLM2, require
 
-RUN = [sys.executable, "-m", "homespec", "run"]
+# A fixed draft length: what the controller would choose depends on the machine.
+RUN = [sys.executable, "-m", "homespec", "run", "--draft-length", "5"]
 
 
 def homespec(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
@@ -75,6 +76,19 @@ class TestWithSmolLM2:
         first = json.loads(homespec("--json", "--max-tokens", "12", "Tell me a story.").stdout)
         again = homespec("--json", "--max-tokens", "12", "--seed", str(first["seed"]), "Tell me a story.")
         assert json.loads(again.stdout)["text"] == first["text"]
+
+    def test_the_first_run_measures_once(self, tmp_path: Path) -> None:
+        flags = ["--draft-length", "auto", "-c", "512", "--max-tokens", "8"]
+        first = homespec(*flags, "Hi", HOMESPEC_STATE=str(tmp_path))
+        assert "Measuring how fast this machine is" in first.stderr
+        second = homespec(*flags, "Hi", HOMESPEC_STATE=str(tmp_path))
+        assert "Measuring" not in second.stderr
+
+    def test_without_a_measurement_there_is_no_speculation(self, tmp_path: Path) -> None:
+        flags = ["--draft-length", "auto", "--no-calibrate", "--max-tokens", "8", "--json"]
+        reply = json.loads(homespec(*flags, "Hi", HOMESPEC_STATE=str(tmp_path)).stdout)
+        assert reply["plan"]["reason"] == "not_calibrated"
+        assert reply["stats"]["num_drafts"] == 0
 
     def test_off_says_why(self) -> None:
         result = homespec("--draft", "off", "--max-tokens", "4", "Hi")

@@ -62,7 +62,14 @@ def models(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
 @pytest.mark.model
 def test_a_draft_model_is_loaded_only_where_it_fits(models: tuple[str, str]) -> None:
     target, draft = models
-    flags = ["-d", draft, "-c", "1024"]  # too short for a window to make a draft model cheaper
+    flags = [
+        "-d",
+        draft,
+        "-c",
+        "1024",
+        "--draft-length",
+        "5",
+    ]  # too short for a window to make a draft model cheaper
     needed = {option["kind"]: option["needed_bytes"] for option in plan(target, *flags)["options"]}
     margin = max(LEAST_MARGIN_BYTES, needed["draft"] // 8)
 

@@ -24,7 +24,7 @@ NEAR_TIE = 0.75
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
     require(TARGET, DRAFT)
-    with Engine(TARGET, draft=DRAFT, context_tokens=1024) as engine:
+    with Engine(TARGET, draft=DRAFT, draft_length=5, context_tokens=1024) as engine:
         yield engine
 
 

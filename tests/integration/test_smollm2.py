@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from homespec.catalog.store import resolve
 from homespec.engine.engine import Engine
+from homespec.engine.settings import EngineSettings
 from homespec.errors import ConfigError, ContextOverflowError
 from homespec.records import Message, RequestParams, SamplingParams
-from tests.integration.conftest import SMOLLM2, ask, ask_tokens
+from tests.integration.conftest import SMOLLM2, ask, ask_tokens, require
 
 pytestmark = pytest.mark.model
 
@@ -61,6 +63,46 @@ def test_plain_decoding_is_what_llama_cpp_decodes(plain: Engine) -> None:
             break
     llama.close()
     assert list(reply.token_ids) == reference
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_greedy_text_does_not_depend_on_the_controller(
+    prompt: str, plain: Engine, controlled: Engine
+) -> None:
+    assert ask(controlled, prompt, GREEDY).token_ids == ask(plain, prompt, GREEDY).token_ids
+
+
+def test_the_controller_drafts_what_repeats_and_says_what_it_took_the_text_for(controlled: Engine) -> None:
+    stats = ask(controlled, PROMPTS[0], GREEDY).stats
+    assert stats.num_steps < stats.completion_tokens
+    assert stats.text_kind is not None
+    assert sum(stats.width_counts.values()) == stats.num_steps
+    # Its own draft model costs as much as itself: it never pays, and is hardly ever asked.
+    prose = ask(controlled, PROMPTS[2], GREEDY)
+    assert prose.stats.num_steps > 0.7 * prose.stats.completion_tokens
+
+
+def test_strict_text_is_plain_text_behind_any_context() -> None:
+    # Behind 256 tokens, rows with an F16 cache depend on the width; with Q8_0 they were equal, and strict
+    # drafting is allowed exactly where calibration saw that.
+    require(SMOLLM2)
+    prompt = "Repeat this: " + "apples, pears, plums, cherries, oranges and lemons. " * 30
+    settings = EngineSettings(SMOLLM2, "off", kv_type="q8_0", context_tokens=1024)
+    with Engine(settings) as plain, Engine(replace(settings, draft="ngram", strict=True)) as strict:
+        expected, found = ask(plain, prompt, GREEDY), ask(strict, prompt, GREEDY)
+        assert expected.stats.prompt_tokens > 256
+        assert found.token_ids == expected.token_ids
+
+
+def test_pinned_control_repeats() -> None:
+    require(SMOLLM2)
+    steps = []
+    for _ in range(2):
+        with Engine(SMOLLM2, draft="ngram", pin_control=True, context_tokens=1024) as engine:
+            generation = engine.generate(engine.chat_tokens([Message("user", PROMPTS[0])]), GREEDY)
+            list(generation)
+            steps.append([(step.width, step.tokens) for step in generation.steps])
+    assert steps[0] == steps[1]
 
 
 def sampled(seed: int, verifier: str | None = None) -> RequestParams:
@@ -169,7 +211,7 @@ def test_an_abort_keeps_the_engine_usable(when: str, ngram: Engine) -> None:
 def test_a_file_works_wherever_a_name_does(tmp_path: Path, plain: Engine) -> None:
     link = tmp_path / "mine.gguf"
     link.symlink_to(resolve(SMOLLM2).path)
-    with Engine(str(link), draft=str(link), context_tokens=256) as engine:
+    with Engine(str(link), draft=str(link), draft_length=3, context_tokens=256) as engine:
         assert engine.target_name == "mine"
         reply = ask(engine, PROMPTS[1], GREEDY)
     assert reply.token_ids == ask(plain, PROMPTS[1], GREEDY).token_ids

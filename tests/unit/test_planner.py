@@ -104,7 +104,7 @@ def test_no_drafter_wanted() -> None:
 def test_the_largest_context() -> None:
     policy = replace(_POLICY, context_tokens="max")
     plan = _plan(2000, policy)
-    assert plan.context_tokens == 14_080
+    assert plan.context_tokens == 14_336
     assert plan.reason == "would_shrink_context"
     assert _plan(8000, policy).context_tokens == 32_768
     assert _plan(8000, policy).speculation

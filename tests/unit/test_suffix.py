@@ -185,3 +185,10 @@ def test_memory_is_as_stated() -> None:
     # Arrays and lists that grow by appending keep an eighth more than they use.
     assert history_bytes < 1.15 * (HISTORY_FIXED_BYTES + HISTORY_BYTES_PER_TOKEN * num_tokens)
     assert corpus_bytes < 1.05 * CORPUS_BYTES_PER_TOKEN * num_tokens
+
+
+def test_the_planner_counts_with_this_index() -> None:
+    from homespec.drafting.suffix import HISTORY_BYTES_PER_TOKEN, HISTORY_FIXED_BYTES
+    from homespec.planner.prices import NGRAM_BYTES_PER_TOKEN, NGRAM_FIXED_BYTES
+
+    assert (NGRAM_FIXED_BYTES, NGRAM_BYTES_PER_TOKEN) == (HISTORY_FIXED_BYTES, HISTORY_BYTES_PER_TOKEN)
