@@ -40,7 +40,9 @@ _MODEL_OPTIONS = [
         help="Draft only so far as logits were measured to be those of plain decoding, bit by bit.",
     ),
     option(
-        "--pin-control", is_flag=True, help="Choose draft lengths by stored costs, so that a run repeats."
+        "--pin-control",
+        is_flag=True,
+        help="Choose draft lengths by stored costs, so that a run repeats; implied by --seed.",
     ),
     option(
         "--calibrate/--no-calibrate",
@@ -87,7 +89,7 @@ _SAMPLING_OPTIONS = [
         help="Add to a token's logit; -inf bans it. Repeatable.",
     ),
     option(
-        "--seed", type=int, help="Of the random generator.  [default: a new one each time, shown by --json]"
+        "--seed", type=int, help="Of the random generator; repeats a run.  [default: a new one each time]"
     ),
     option("--stop", multiple=True, metavar="TEXT", help="End the answer before this text. Repeatable."),
     option(
@@ -120,6 +122,8 @@ def command(context: click.Context, /, prompt: str | None, **values: Any) -> Non
     git diff | homespec run -s "Write a commit message." -
     """  # noqa: D301 - \b keeps click from joining the lines
     check_keys("run", {parameter.name or "" for parameter in context.command.params}, context.default_map)
+    # A seed is given to see a text again: the clock must then have no say in it.
+    values["pin_control"] |= values["seed"] is not None
     settings, params = parse_settings(values["model"], values), _params(values)
     context.exit(_run(settings, params, _read_prompt(prompt), values))
 

@@ -13,7 +13,7 @@ from time import perf_counter
 
 from homespec.contracts import CostModel, Drafter, Going, KeepGoing
 from homespec.drafting.acceptance import AcceptanceModel
-from homespec.drafting.length import Rates, best_cut, decide_going
+from homespec.drafting.length import Rates, best_cut, best_hope, decide_going
 from homespec.records import NO_DRAFT, Draft, StepRecord
 
 # Sums of tokens and time forget with this factor per step: a memory of some 60 steps.
@@ -280,6 +280,8 @@ class Controller:
             if arm.is_free:
                 continue
             self._num_offers += 1
+            if best_hope(attempt.rates, arm.token_steps) <= value:
+                continue
             tally = arm.tally(self.kind, attempt.rates)
             promise = (tally.tokens - speedup * tally.plain_steps) / tally.steps
             promise -= speedup * arm.catch_up_steps * arm.behind(tokens) / _CATCH_UP_REPAID_STEPS

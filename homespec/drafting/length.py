@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from homespec.contracts import CostModel, Going
 from homespec.records import StepRecord
 
+# Acceptance per token that hardly any draft model exceeds.
+_NEARLY_ALWAYS = 0.97
+
 
 @dataclass(frozen=True, slots=True)
 class FixedLength:
@@ -97,6 +100,25 @@ def best_cut(rates: Rates, acceptance: Sequence[float]) -> tuple[int, float]:
         if value > best_value:
             best_length, best_value = length, value
     return best_length, best_value
+
+
+def best_hope(rates: Rates, token_steps: float) -> float:
+    """The most that a step with a draft model could be worth here, were it nearly always right.
+
+    Where even that is less than plain decoding is worth, no acceptance can make up for what drafting and
+    verifying cost, and the draft model need not be tried at all.
+
+    Args:
+        rates: of this step.
+        token_steps: time of drafting one token, in plain steps.
+    """
+    survival = expected_tokens = 1.0
+    best = rates.plain()
+    for length in range(1, rates.largest_width):
+        survival *= _NEARLY_ALWAYS
+        expected_tokens += survival
+        best = max(best, rates.value(expected_tokens, length + 1, length * token_steps))
+    return best
 
 
 def decide_going(

@@ -90,6 +90,16 @@ class TestWithSmolLM2:
         assert reply["plan"]["reason"] == "not_calibrated"
         assert reply["stats"]["num_drafts"] == 0
 
+    def test_a_seed_repeats_under_control(self) -> None:
+        flags = ["--draft-length", "auto", "--temperature", "1", "--max-tokens", "60", "--json"]
+        first, second, other = (
+            json.loads(homespec(*flags, "--seed", seed, "List fruits, then list them again.").stdout)
+            for seed in ("7", "7", "8")
+        )
+        assert first["token_ids"] == second["token_ids"]
+        assert first["stats"]["width_counts"] == second["stats"]["width_counts"]
+        assert first["token_ids"] != other["token_ids"]
+
     def test_off_says_why(self) -> None:
         result = homespec("--draft", "off", "--max-tokens", "4", "Hi")
         assert "spec: off (off_by_user" in result.stderr

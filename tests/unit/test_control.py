@@ -166,3 +166,8 @@ def test_a_draft_model_is_not_asked_for_what_it_will_not_verify() -> None:
     )
     steps = run(target, reply)
     assert seconds_of(steps, typical) + 0.5 * model.num_decodes < 1.04 * 800
+
+
+def test_a_draft_model_that_could_not_pay_if_it_were_perfect_is_never_asked() -> None:
+    steps, _ = oracle_run(1.0, steep, token_seconds=0.3)
+    assert all(step.width == 1 for step in steps)
