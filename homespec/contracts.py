@@ -121,11 +121,15 @@ class LengthPolicy(Protocol):
         """Learns from a finished step."""
 
 
-class CostModel(Protocol):
+class Costs(Protocol):
     """What a decode of the target costs on this machine."""
 
     def seconds(self, width: int, depth_tokens: int) -> float:
         """Seconds of a decode of `width` tokens behind `depth_tokens` cached ones."""
+
+
+class CostModel(Costs, Protocol):
+    """Costs that follow what really happens."""
 
     def observe(self, width: int, depth_tokens: int, seconds: float) -> None:
         """Learns from a decode that was made."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from homespec.contracts import CostModel, Going
+from homespec.contracts import Costs, Going
 from homespec.records import StepRecord
 
 # Acceptance per token that hardly any draft model exceeds.
@@ -53,7 +53,7 @@ class Rates:
         largest_width: no decode may be wider.
     """
 
-    costs: CostModel
+    costs: Costs
     depth_tokens: int
     speedup: float
     largest_width: int

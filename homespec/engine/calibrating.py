@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from homespec.calibration.measure import QUICK, Form, Progress
 from homespec.calibration.run import Subject, calibrate
 from homespec.calibration.store import Calibration, CalibrationKey, load_calibration, make_key
+from homespec.drafting.length import Rates, best_hope
 from homespec.engine.opening import Opened
-from homespec.engine.preparing import Candidate, Preparation
+from homespec.engine.preparing import NGRAM, Candidate, Preparation, prepare
+from homespec.engine.settings import AUTO_DRAFT_LENGTH
 
 
 def calibration_keys(preparation: Preparation) -> list[CalibrationKey]:
@@ -67,3 +72,37 @@ def ensure_calibrated(
     if not preparation.settings.calibrate:
         return None
     return measure_calibrations(preparation, opened, QUICK, progress)
+
+
+def leave_out_hopeless_draft(preparation: Preparation) -> Preparation:
+    """With `--draft auto`, spares the memory of a draft model that is known not to pay on this machine.
+
+    Known from stored calibrations: even if nearly all its tokens were accepted, drafting and verifying them
+    would take longer than decoding plainly.
+    """
+    settings = preparation.settings
+    if settings.draft != "auto" or settings.draft_length is not None or preparation.option.kind != "draft":
+        return preparation
+    if not is_hopeless(stored_calibrations(preparation)):
+        return preparation
+    assert preparation.draft is not None
+    without = prepare(replace(settings, draft=NGRAM))
+    name = preparation.draft.model.name
+    why = f"{without.explanation} {name} was measured not to pay on this machine, however often it is right."
+    return replace(without, settings=settings, explanation=why)
+
+
+def is_hopeless(calibrations: Sequence[Calibration | None]) -> bool:
+    """Whether the draft model could not pay if it were nearly always right; False where that is not known.
+
+    Args:
+        calibrations: of the target and of the draft model.
+    """
+    target, drafter = calibrations
+    if target is None or target.target is None or drafter is None or drafter.drafter is None:
+        return False
+    curve = target.target.curve
+    depth_tokens = curve.depths_tokens[0]
+    rates = Rates(curve, depth_tokens, 1.0, 1 + AUTO_DRAFT_LENGTH)
+    token_steps = drafter.drafter.seconds_per_token / curve.seconds(1, depth_tokens)
+    return best_hope(rates, token_steps) <= rates.plain()

@@ -13,7 +13,7 @@ from homespec.drafting.length import FixedLength
 from homespec.drafting.none import NoDrafter
 from homespec.drafting.prefix import rewind
 from homespec.drafting.suffix import SuffixDrafter
-from homespec.engine.calibrating import ensure_calibrated
+from homespec.engine.calibrating import ensure_calibrated, leave_out_hopeless_draft
 from homespec.engine.control import Control
 from homespec.engine.generation import Generation
 from homespec.engine.opening import open_models
@@ -60,7 +60,7 @@ class Engine:
         if isinstance(target, str):
             target = EngineSettings(target, **settings)  # type: ignore[arg-type]
         if isinstance(target, EngineSettings):
-            target = prepare(target)
+            target = leave_out_hopeless_draft(prepare(target))
         self.preparation = target
         self.settings = target.settings
         self.abort = abort or AbortFlag()
@@ -84,7 +84,14 @@ class Engine:
             why = "This machine has not been measured with this model; run `homespec calibrate`."
             self._opened.plan = self.preparation.without_speculation("not_calibrated", why)
             return None
-        return Control(calibrations, self.context_tokens, pinned=settings.pin_control, strict=settings.strict)
+        control = Control(
+            calibrations, self.context_tokens, pinned=settings.pin_control, strict=settings.strict
+        )
+        if control.longest_draft == 0:
+            why = "no decode of several tokens was seen to give plain decoding's logits; --kv q8_0 may help."
+            self._opened.plan = self.preparation.without_speculation("off_by_user", f"--strict: {why}")
+            return None
+        return control
 
     @property
     def plan(self) -> PlanSummary:
