@@ -13,7 +13,7 @@ import click
 
 from homespec import __version__
 from homespec.cli.config import load_defaults
-from homespec.errors import HomespecError
+from homespec.errors import DecodeAbortedError, HomespecError
 
 # Command -> module in this package that defines it as `command`, and its line in --help (asking the module
 # for it would import them all).
@@ -72,6 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(arguments, prog_name="homespec", standalone_mode=False)
         sys.stdout.flush()
+    except DecodeAbortedError as error:
+        # Stopped before there was anything to show: while a model was opened or measured.
+        code = error.exit_code
+        _report(error.code, "Interrupted.", "", as_json="--json" in arguments)
     except HomespecError as error:
         code = error.exit_code
         _report(error.code, error.message, error.hint, as_json="--json" in arguments)

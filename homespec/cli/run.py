@@ -219,19 +219,18 @@ def _run(settings: EngineSettings, params: RequestParams, text: str, values: dic
 @contextlib.contextmanager
 def _told_once(what: str) -> Iterator[Callable[[float], None]]:
     """A function that is told the share that is done, and shows it on stderr from its first call on."""
-    shown = False
+    shown = ""
 
     def tell(share: float) -> None:
         nonlocal shown
-        if sys.stderr.isatty():
-            click.echo(f"\r{what}: {share:4.0%} ", nl=False, err=True)
-        elif not shown:
-            click.echo(f"{what} (up to 20 s).", err=True)
-        shown = True
+        line = f"{what}: {share:4.0%} " if sys.stderr.isatty() else f"{what} (up to 20 s).\n"
+        if line != shown:
+            click.echo(f"\r{line}" if sys.stderr.isatty() else line, nl=False, err=True)
+        shown = line
 
     yield tell
     if shown and sys.stderr.isatty():
-        click.echo("\r" + " " * (len(what) + 8) + "\r", nl=False, err=True)
+        click.echo("\r" + " " * len(shown) + "\r", nl=False, err=True)
 
 
 def _prompt_tokens(engine: Engine, text: str, system: str | None, *, raw: bool) -> list[int]:
