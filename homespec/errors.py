@@ -27,6 +27,9 @@ from __future__ import annotations
 
 import re
 
+INTERRUPTED_EXIT_CODE = 130
+"""What shells give a command that SIGINT ended: 128 + 2."""
+
 
 class HomespecError(Exception):
     """A failure that the user can act on: shown as one sentence and a hint, never as a traceback."""
@@ -123,7 +126,7 @@ class DecodeError(RuntimeCallError):
 class DecodeAbortedError(RuntimeCallError):
     """A decode was stopped on request (Ctrl-C); the KV cache is as it was before the call."""
 
-    exit_code = 130
+    exit_code = INTERRUPTED_EXIT_CODE
 
 
 class CacheRollbackError(RuntimeCallError):

@@ -13,7 +13,7 @@ import click
 
 from homespec import __version__
 from homespec.cli.config import load_defaults
-from homespec.errors import DecodeAbortedError, HomespecError
+from homespec.errors import INTERRUPTED_EXIT_CODE, DecodeAbortedError, HomespecError
 
 # Command -> module in this package that defines it as `command`, and its line in --help (asking the module
 # for it would import them all).
@@ -24,7 +24,6 @@ _COMMANDS = {
     "models": "List, get, check and remove models.",
     "doctor": "Show how homespec sees this machine.",
 }
-INTERRUPTED_EXIT_CODE = 130
 
 
 class _LazyGroup(click.Group):

@@ -14,15 +14,13 @@ import click
 
 from homespec.cli.config import check_keys
 from homespec.cli.options import DEFAULT_MODEL, MEMORY_OPTIONS, option, options, parse_settings
-from homespec.errors import ConfigError
+from homespec.errors import INTERRUPTED_EXIT_CODE, ConfigError
 
 if TYPE_CHECKING:
     from homespec.engine.engine import Engine
     from homespec.engine.generation import Generation
     from homespec.engine.settings import EngineSettings
     from homespec.records import RequestParams
-
-INTERRUPTED_EXIT_CODE = 130
 
 
 _MODEL_OPTIONS = [

@@ -284,12 +284,16 @@ class Controller:
                 continue
             tally = arm.tally(self.kind, attempt.rates)
             promise = (tally.tokens - speedup * tally.plain_steps) / tally.steps
-            promise -= speedup * arm.catch_up_steps * arm.behind(tokens) / _CATCH_UP_REPAID_STEPS
+            behind = arm.behind(tokens)
+            promise -= speedup * arm.catch_up_steps * behind / _CATCH_UP_REPAID_STEPS
             arm.idle_steps += 1
             if promise > value:
                 value, chosen = promise, arm
             elif chosen is None and self._may_probe(arm):
                 attempt.is_probe, chosen = True, arm
+            if chosen is arm:
+                # One token, or two after a draft that was accepted whole, are new in any step.
+                attempt.num_behind = max(0, behind - 2)
         if chosen is not None:
             chosen.idle_steps = 0
         return chosen
@@ -302,9 +306,6 @@ class Controller:
         rates = attempt.rates
         max_length = rates.largest_width - 1
         acceptance: list[float] = []
-
-        # One token, or two after a draft that was accepted whole, are new in any step.
-        attempt.num_behind = max(0, arm.behind(tokens) - 2)
 
         def keep_going(confidence: float) -> Going:
             if attempt.num_drawn == 0 and attempt.num_behind:

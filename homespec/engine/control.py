@@ -66,17 +66,17 @@ class Control:
         """
         if self._pinned:
             self._arms.clear()
+            self._budget = Budget()
         arms = [self._arm(drafter, sampled_drafts=sampled_drafts) for drafter in drafters]
         if self.longest_draft is not None:
             max_length = min(max_length, self.longest_draft)
         return Controller(self._curve, arms, max_length, self._budget, pinned=self._pinned)
 
     def _arm(self, drafter: Drafter, *, sampled_drafts: bool) -> Arm:
-        is_model = isinstance(drafter, DraftModelDrafter)
         arm = self._arms.get(drafter.name)
         if arm is None:
             arm = self._arms[drafter.name] = Arm(drafter)
-            if is_model:
+            if isinstance(drafter, DraftModelDrafter):
                 costs = self._draft_costs[0]
                 arm.token_steps = costs.seconds_per_token / self._plain_seconds
                 arm.catch_up_steps = 1 / costs.prefill_tokens_per_second / self._plain_seconds
@@ -84,14 +84,14 @@ class Control:
         arm.drafter = drafter
         if isinstance(drafter, DraftModelDrafter):
             arm.behind = drafter.behind
-        arm.deterministic = not (is_model and sampled_drafts)
+            arm.deterministic = not sampled_drafts
         return arm
 
     def _recall(self, arm: Arm) -> None:
         known = self._experience.get(arm.drafter.name)
         if known is None:
             return
-        with contextlib.suppress(KeyError, TypeError, ValueError):
+        with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
             acceptance = {kind: _acceptance(model) for kind, model in known["acceptance"].items()}
             tallies = {kind: Tally(**tally) for kind, tally in known["tallies"].items()}
             arm.usual_acceptance = float(known["usual_acceptance"])

@@ -100,9 +100,7 @@ class Generation:
                 self._finish_reason = step.finish_reason or "interrupted"
                 yield from self._show(stopping.take_text())
                 if self._routing is not None:
-                    self._routing.follow(
-                        len(self._active.tokens) - self._num_prompt_tokens, "".join(self._text)
-                    )
+                    self._routing.follow(len(self._active.tokens) - self._num_prompt_tokens, self._text)
         except DecodeAbortedError:
             # Stopped in the middle of the prompt: what was decoded of it stays for the next try.
             self._prefill_seconds = perf_counter() - start

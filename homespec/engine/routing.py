@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from homespec.drafting.control import Controller
 from homespec.drafting.router import TextKind, classify, in_structured_span
 from homespec.drafting.suffix import MIN_MATCH_TOKENS, SuffixDrafter
@@ -27,16 +29,17 @@ class Routing:
         self.kind: TextKind = classify(prompt_text, "")
         controller.kind = self.kind.kind
 
-    def follow(self, num_tokens: int, reply_text: str) -> None:
+    def follow(self, num_tokens: int, pieces: Sequence[str]) -> None:
         """Looks at the text if it has grown enough.
 
         Args:
             num_tokens: of the reply.
-            reply_text: so far.
+            pieces: of its text so far.
         """
         if num_tokens < self._next_look:
             return
         self._next_look = num_tokens + _EVERY_TOKENS
+        reply_text = "".join(pieces)
         self.kind = classify(self._prompt_text, reply_text)
         self._controller.kind = self.kind.kind
         if self._suffix is not None:

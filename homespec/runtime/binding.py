@@ -199,11 +199,6 @@ def free_context(context: Handle) -> None:
     llama_cpp.llama_free(context)
 
 
-def context_size(context: Handle) -> int:
-    """llama_n_ctx: it may be larger than what was asked for."""
-    return int(llama_cpp.llama_n_ctx(context))
-
-
 class Batch:
     """A reusable llama_batch for one sequence, filled through NumPy views."""
 
@@ -281,11 +276,6 @@ def last_position(context: Handle) -> int:
 def sliding_window(model: Handle) -> int:
     """llama_model_n_swa: tokens in the sliding window, 0 when the model has none."""
     return int(llama_cpp.llama_model_n_swa(model))
-
-
-def trained_context(model: Handle) -> int:
-    """llama_model_n_ctx_train."""
-    return int(llama_cpp.llama_model_n_ctx_train(model))
 
 
 def has_encoder(model: Handle) -> bool:

@@ -30,7 +30,6 @@ class LlamaModel:
         self.path = path
         self._handle = binding.load_model(path, mmap=mmap, repack=repack)
         self.vocabulary = Vocabulary(binding.vocabulary(self._handle))
-        self.trained_context_tokens = binding.trained_context(self._handle)
         self.sliding_window_tokens = binding.sliding_window(self._handle)
         if self.vocabulary.size == 0 or binding.has_encoder(self._handle):
             self.close()

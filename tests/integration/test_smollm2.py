@@ -97,12 +97,13 @@ def test_strict_text_is_plain_text_behind_any_context() -> None:
 def test_pinned_control_repeats() -> None:
     require(SMOLLM2)
     steps = []
-    for _ in range(2):
+    for num_requests in (1, 2):
         with Engine(SMOLLM2, draft="ngram", pin_control=True, context_tokens=1024) as engine:
-            generation = engine.generate(engine.chat_tokens([Message("user", PROMPTS[0])]), GREEDY)
-            list(generation)
-            steps.append([(step.width, step.tokens) for step in generation.steps])
-    assert steps[0] == steps[1]
+            for _ in range(num_requests):
+                generation = engine.generate(engine.chat_tokens([Message("user", PROMPTS[0])]), GREEDY)
+                list(generation)
+                steps.append([(step.width, step.tokens) for step in generation.steps])
+    assert steps[0] == steps[1] == steps[2]
 
 
 def sampled(seed: int, verifier: str | None = None) -> RequestParams:

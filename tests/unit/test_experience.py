@@ -1,0 +1,70 @@
+"""What the controller learned survives a run; whatever else lies in its place does no harm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from homespec.calibration.store import Calibration
+from homespec.drafting.suffix import SuffixDrafter
+from homespec.engine.control import Control
+from tests.unit.test_calibrating import calibrations
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOMESPEC_STATE", str(tmp_path))
+
+
+def make(*, pinned: bool = False) -> Control:
+    target: Calibration | None = calibrations(0.3, 0.2)[0]
+    assert target is not None
+    return Control([target], 4096, pinned=pinned, strict=False)
+
+
+def learned(control: Control) -> float:
+    """What the control gives a confidence of 0.5 in code."""
+    control.controller([SuffixDrafter()], 8, sampled_drafts=False)
+    return control._arms["ngram"].probability("code", 0.5)
+
+
+def learn(control: Control) -> None:
+    control.controller([SuffixDrafter()], 8, sampled_drafts=False)
+    for _ in range(50):
+        control._arms["ngram"].learn("code", 0.5, accepted=True)
+    control.save()
+
+
+def test_experience_is_kept() -> None:
+    assert learned(make()) == pytest.approx(0.5)
+    learn(make())
+    assert learned(make()) > 0.8
+
+
+def test_pinned_runs_neither_read_nor_write_it() -> None:
+    learn(make(pinned=True))
+    assert learned(make()) == pytest.approx(0.5)
+    learn(make())
+    assert learned(make(pinned=True)) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "not json",
+        json.dumps({"ngram": None}),
+        json.dumps({"ngram": []}),
+        json.dumps({"ngram": {"acceptance": []}}),
+        json.dumps({"ngram": {"acceptance": {"code": 3}, "tallies": {}, "usual_acceptance": 1}}),
+        json.dumps({"ngram": {"acceptance": {}, "tallies": {"code": {"x": 1}}, "usual_acceptance": "y"}}),
+    ],
+)
+def test_foreign_files_are_as_good_as_none(content: str, tmp_path: Path) -> None:
+    learn(make())
+    (path,) = (tmp_path / "experience").iterdir()
+    path.write_text(content)
+    assert learned(make()) == pytest.approx(0.5)
