@@ -78,6 +78,7 @@ def test_pipes_and_directories_without_texts_are_refused(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="without text files"):
         find_corpus([tmp_path / "empty"])
     os.mkfifo(tmp_path / "pipe")
+    # With a pipe, opening it would wait for a writer.
     with pytest.raises(ConfigError, match="no regular file"):
         find_corpus([tmp_path / "pipe"])
 
