@@ -45,6 +45,13 @@ MEMORY_OPTIONS = [
         help="auto, off, ngram, or a draft model's name or file; `ngram+NAME` asks one after the other.",
     ),
     option(
+        "--corpus",
+        type=click.Path(),
+        multiple=True,
+        metavar="FILE",
+        help="Text that answers may quote, for n-gram lookup; a directory: all text below it. Repeatable.",
+    ),
+    option(
         "--draft-length",
         metavar="N|auto",
         default="auto",
@@ -80,6 +87,7 @@ def parse_settings(target: str, values: dict[str, Any]) -> EngineSettings:
 
     context = values["context_tokens"]
     others = {
+        "corpus": "corpus",
         "strict": "strict",
         "pin_control": "pin_control",
         "calibrate": "calibrate",

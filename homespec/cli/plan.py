@@ -30,6 +30,7 @@ _PART_LABELS = {
     "output_bytes": "logits",
     "overhead_bytes": "tokenizer etc.",
     "drafter_bytes": "n-gram index",
+    "corpus_bytes": "corpus index",
     "process_bytes": "Python",
     "library_bytes": "libraries",
     "correction_bytes": "earlier loads",
@@ -100,6 +101,9 @@ def _show(preparation: Preparation) -> None:
             )
             if not facts.is_known:
                 console.print(f"        The memory layout of {facts.architecture} is unknown: upper bounds.")
+    if corpus := preparation.corpus.paths:
+        size = format_bytes(preparation.corpus.text_bytes)
+        console.print(f"corpus  {len(corpus):,} text file{'s' * (len(corpus) != 1)}, {size}")
     console.print(_options_table(preparation))
     bound = preparation.memory.tightest_bound()
     console.print(_bar(option.price.needed_bytes, plan.headroom_bytes))

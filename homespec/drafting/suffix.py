@@ -9,12 +9,17 @@ one before. A tree's counts at any depth are then counted at proposal time, over
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from homespec.contracts import KeepGoing
 from homespec.drafting.prefix import common_prefix_length
 from homespec.records import NO_DRAFT, Draft
+from homespec.units import format_bytes
+
+_logger = logging.getLogger(__name__)
 
 # Shorter matches draft template markers and punctuation, most of it rejected.
 MIN_MATCH_TOKENS = 3
@@ -112,20 +117,26 @@ class SuffixIndex:
         return sorted(found, reverse=True)
 
 
-def index_corpus(texts: Iterable[Sequence[int]], max_bytes: int = CORPUS_MAX_BYTES) -> SuffixIndex:
+def index_corpus(texts: Iterable[Iterable[int]], max_bytes: int = CORPUS_MAX_BYTES) -> SuffixIndex:
     """Indexes texts that the user expects to be quoted. It may be shared by any number of drafters.
 
     Args:
         texts: token sequences of the target's vocabulary, the most useful first: what exceeds the memory
-            is cut off.
+            is cut off, with a warning. No more of them is read than is indexed.
         max_bytes: memory of the index, `CORPUS_BYTES_PER_TOKEN` for each token.
     """
     room = max_bytes // CORPUS_BYTES_PER_TOKEN
     tokens = array("i")
-    for text in texts:
+    for text in map(iter, texts):
         # No match reaches over a separator, and no draft.
-        tokens.extend([*text[: max(0, room - len(tokens) - 1)], _SEPARATOR])
-        if len(tokens) >= room:
+        tokens.extend(islice(text, max(0, room - len(tokens) - 1)))
+        tokens.append(_SEPARATOR)
+        if next(text, None) is not None:
+            _logger.warning(
+                "The corpus is cut off after %s tokens: its index may take %s of memory.",
+                f"{len(tokens):,}",
+                format_bytes(max_bytes),
+            )
             break
     return SuffixIndex(tokens, 1 << max(0, len(tokens) - 1).bit_length())
 

@@ -14,9 +14,10 @@ from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.length import FixedLength
 from homespec.drafting.none import NoDrafter
 from homespec.drafting.prefix import rewind
-from homespec.drafting.suffix import SuffixDrafter
+from homespec.drafting.suffix import SuffixDrafter, SuffixIndex
 from homespec.engine.calibrating import ensure_calibrated, leave_out_hopeless_draft
 from homespec.engine.control import Control
+from homespec.engine.corpus import index_files
 from homespec.engine.generation import Generation
 from homespec.engine.opening import open_models
 from homespec.engine.preparing import Preparation, prepare
@@ -24,7 +25,7 @@ from homespec.engine.routing import Routing
 from homespec.engine.session import Session
 from homespec.engine.settings import EngineSettings
 from homespec.engine.truth import compare_with_plan
-from homespec.errors import ConfigError, ContextOverflowError
+from homespec.errors import ConfigError, ContextOverflowError, DecodeAbortedError
 from homespec.records import FloatArray, Message, PlanSummary, RequestParams
 from homespec.runtime.binding import AbortFlag
 from homespec.runtime.vocabulary import Vocabulary
@@ -75,6 +76,7 @@ class Engine:
         compare_with_plan(target, before, read_process_memory())
         try:
             self._control = self._make_control(progress)
+            self._corpus = self._index_corpus()
         except BaseException:
             self.close()
             raise
@@ -97,6 +99,18 @@ class Engine:
             self._opened.plan = self.preparation.without_speculation("off_by_user", f"--strict: {why}")
             return None
         return control
+
+    def _index_corpus(self) -> SuffixIndex | None:
+        """The index that the drafters of all requests share; None where nobody would ask it."""
+        if not (self.preparation.corpus.paths and self._opened.uses_ngram and self.plan.speculation):
+            return None
+
+        def tokenize(text: str) -> list[int]:
+            if self.abort.is_set:
+                raise DecodeAbortedError("Indexing the corpus was stopped.")
+            return self.vocabulary.tokenize(text)
+
+        return index_files(self.preparation.corpus, tokenize)
 
     @property
     def plan(self) -> PlanSummary:
@@ -178,7 +192,7 @@ class Engine:
         """The drafter and the length policy of a request; under control they are one and the same."""
         if not self.plan.speculation:
             return NoDrafter(), FixedLength(0), None
-        suffix = SuffixDrafter() if self._opened.uses_ngram else None
+        suffix = SuffixDrafter(self._corpus) if self._opened.uses_ngram else None
         drafters: list[Drafter] = [suffix] if suffix is not None else []
         if self._opened.draft is not None:
             model = self._opened.draft.context
@@ -202,6 +216,7 @@ class Engine:
         """Gives the drafters' memory back: later replies are decoded plainly as well."""
         self._opened.close_draft()
         self._opened.uses_ngram = False
+        self._corpus = None
         self._opened.plan = self.preparation.without_speculation("would_page", why)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -9,6 +10,7 @@ from homespec.catalog.facts import ModelFacts, model_facts
 from homespec.catalog.gguf_header import GgufHeader, read_header
 from homespec.catalog.store import ResolvedModel, model_path, resolve
 from homespec.catalog.vocabulary import check_vocabularies
+from homespec.engine.corpus import CorpusFiles, find_corpus
 from homespec.engine.settings import DEFAULT_CONTEXT_TOKENS, MIN_CONTEXT_TOKENS, EngineSettings
 from homespec.errors import ConfigError, VocabMismatchError
 from homespec.planner.options import Option, Policy, Pricing
@@ -18,6 +20,8 @@ from homespec.records import PlanSummary, ReasonCode
 from homespec.runtime.cpuinfo import cpu_features
 from homespec.telemetry.corrections import load_corrections
 from homespec.telemetry.machine import MachineMemory, imagined_memory, read_memory
+
+_logger = logging.getLogger(__name__)
 
 NGRAM = "ngram"
 
@@ -46,6 +50,7 @@ class Preparation:
         target: the target.
         draft: the draft model that was considered, if any.
         num_shared_tokens: how many token ids it shares with the target.
+        corpus: the texts for n-gram lookup, where that is wanted.
         memory: of the machine.
         policy: what was asked for, in the planner's words.
         plan: the memory plan.
@@ -59,6 +64,7 @@ class Preparation:
     target: Candidate
     draft: Candidate | None
     num_shared_tokens: int | None
+    corpus: CorpusFiles
     memory: MachineMemory
     policy: Policy
     plan: Plan
@@ -110,6 +116,7 @@ def prepare(settings: EngineSettings) -> Preparation:
     target = _candidate(resolve(settings.target), corrections)
     context_tokens = _context_tokens(settings, target.facts)
     draft = _draft_candidate(settings, target, corrections)
+    corpus = _corpus(settings)
     memory = read_memory() if settings.memory_bytes is None else imagined_memory(settings.memory_bytes)
 
     obstacle, num_shared_tokens = _obstacle(settings, target, draft)
@@ -117,6 +124,7 @@ def prepare(settings: EngineSettings) -> Preparation:
         context_tokens=context_tokens,
         kv_type=settings.kv_type,
         ngram=_wants_ngram(settings) and obstacle is None,
+        corpus_bytes=corpus.index_bytes if obstacle is None else 0,
         fall_back=settings.draft == "auto",
         prefer=settings.prefer,
         load=LoadOptions(settings.mmap, settings.repack, cpu_features(), settings.longest_draft + 1),
@@ -130,7 +138,7 @@ def prepare(settings: EngineSettings) -> Preparation:
         option = next(option for option in plan.options if option.kind == wanted)
         reason, explanation = "on", f"Forced against the plan: {plan.explanation}"
     return Preparation(
-        settings, target, draft, num_shared_tokens, memory, policy, plan, option, reason, explanation
+        settings, target, draft, num_shared_tokens, corpus, memory, policy, plan, option, reason, explanation
     )
 
 
@@ -143,6 +151,14 @@ def _candidate(model: ResolvedModel, corrections: dict[str, int]) -> Candidate:
 
 def _wants_ngram(settings: EngineSettings) -> bool:
     return settings.draft in ("auto", NGRAM) or settings.draft.startswith(f"{NGRAM}+")
+
+
+def _corpus(settings: EngineSettings) -> CorpusFiles:
+    if settings.corpus and (settings.draft_length == 0 or not _wants_ngram(settings)):
+        why = "--draft-length 0" if settings.draft_length == 0 else f"--draft {settings.draft}"
+        _logger.warning("--corpus has no effect with %s: only n-gram lookup reads it.", why)
+        return CorpusFiles()
+    return find_corpus(settings.corpus)
 
 
 def _draft_candidate(

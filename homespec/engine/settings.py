@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 from homespec.errors import ConfigError
@@ -26,6 +27,8 @@ class EngineSettings:
         target: name in the catalogue, or path to a GGUF file.
         draft: off, ngram, a draft model's name or path, or `ngram+NAME` to ask one after the other. `auto` is
             n-gram lookup, followed by the pair's draft model if it is on this machine and has room.
+        corpus: text files that replies are expected to quote, and directories of such files, for n-gram
+            lookup; the most useful first. See `corpus.find_corpus`.
         draft_length: tokens drafted per step, always; None measures what pays and chooses step by step.
         min_confidence: with a fixed length, a draft ends at a token of which the draft model is less sure.
         strict: draft only so far as decodes of several tokens were measured to give the very logits of
@@ -47,6 +50,7 @@ class EngineSettings:
 
     target: str
     draft: str = "auto"
+    corpus: tuple[str | Path, ...] = ()
     draft_length: int | None = None
     min_confidence: float = DEFAULT_MIN_CONFIDENCE
     strict: bool = False

@@ -33,6 +33,7 @@ class Policy:
         context_tokens: of the target, or `max` for the largest that fits.
         kv_type: of the target's KV cache, and the draft model's where it is not quantized further.
         ngram: draft from n-grams, before a draft model if there is one.
+        corpus_bytes: of the index of texts that n-gram lookup uses beside the conversation.
         fall_back: without room for the draft model, draft from n-grams instead (`--draft auto`).
         prefer: whether a drafter may take context away.
         load: how the models are loaded.
@@ -41,6 +42,7 @@ class Policy:
     context_tokens: int | Literal["max"]
     kv_type: KvType = "f16"
     ngram: bool = False
+    corpus_bytes: int = 0
     fall_back: bool = False
     prefer: Prefer = "context"
     load: LoadOptions = field(default_factory=LoadOptions)
@@ -134,7 +136,7 @@ class Pricing:
         load = self.policy.load
         price = process_price() + model_price(self.target, context_tokens, self.policy.kv_type, load)
         if kind == "ngram" or (kind == "draft" and self.policy.ngram):
-            price += ngram_price(context_tokens)
+            price += ngram_price(context_tokens, self.policy.corpus_bytes)
         if kind == "draft":
             assert self.draft is not None
             price += model_price(self.draft, draft_context_tokens, draft_kv_type, load)

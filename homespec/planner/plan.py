@@ -93,7 +93,10 @@ def make_plan(target: MemoryFacts, draft: MemoryFacts | None, headroom_bytes: in
 
 
 def _largest_plain_context(pricing: Pricing, cap_tokens: int) -> int:
-    """The context for `max`: the n-gram index always counts, so that wanting one changes nothing."""
+    """The context for `max`.
+
+    The n-gram index always counts, so that wanting one changes nothing; a corpus counts as it was asked for.
+    """
     least_tokens = min(LEAST_CONTEXT_TOKENS, cap_tokens)
     found = largest_context(lambda tokens: pricing.ngram(tokens).fits, least_tokens, cap_tokens)
     return found or least_tokens
@@ -124,7 +127,9 @@ def _plan_without_draft_model(pricing: Pricing, options: list[Option]) -> Plan:
         return _finish(pricing, plain, options, "off_by_user", "Speculation was switched off")
     if ngram.fits:
         return _finish(pricing, ngram, options, "on", "N-grams draft")
-    return _finish(pricing, plain, options, "would_page", _cannot_join(plain, ngram, "n-gram drafter"))
+    plan = _finish(pricing, plain, options, "would_page", _cannot_join(plain, ngram, "n-gram drafter"))
+    without_corpus = _with(pricing, replace(pricing.policy, corpus_bytes=0)).ngram(plain.context_tokens)
+    return replace(plan, advice=("Leave out --corpus.",)) if without_corpus.fits else plan
 
 
 def _plan_on(pricing: Pricing, found: Option, options: list[Option], context_tokens: int) -> Plan:

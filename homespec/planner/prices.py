@@ -105,7 +105,8 @@ class MemoryPrice:
         compute_bytes: activations, mask, work buffer.
         output_bytes: logits, and the sampler's copies of them.
         overhead_bytes: tokenizer, graphs, tables.
-        drafter_bytes: n-gram index.
+        drafter_bytes: n-gram index of the conversation.
+        corpus_bytes: n-gram index of texts that replies are expected to quote.
         process_bytes: interpreter and libraries, anonymous.
         library_bytes: interpreter and libraries, mapped.
         correction_bytes: what earlier loads taught; may be negative.
@@ -122,6 +123,7 @@ class MemoryPrice:
     output_bytes: int = 0
     overhead_bytes: int = 0
     drafter_bytes: int = 0
+    corpus_bytes: int = 0
     process_bytes: int = 0
     library_bytes: int = 0
     correction_bytes: int = 0
@@ -185,6 +187,8 @@ def process_price() -> MemoryPrice:
     return MemoryPrice(process_bytes=PROCESS_ANON_BYTES, library_bytes=PROCESS_FILE_BYTES)
 
 
-def ngram_price(context_tokens: int) -> MemoryPrice:
-    """The price of the n-gram drafter with an index of a full context."""
-    return MemoryPrice(drafter_bytes=NGRAM_FIXED_BYTES + context_tokens * NGRAM_BYTES_PER_TOKEN)
+def ngram_price(context_tokens: int, corpus_bytes: int) -> MemoryPrice:
+    """The price of the n-gram drafter with an index of a full context, and one of a corpus."""
+    return MemoryPrice(
+        drafter_bytes=NGRAM_FIXED_BYTES + context_tokens * NGRAM_BYTES_PER_TOKEN, corpus_bytes=corpus_bytes
+    )

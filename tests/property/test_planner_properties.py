@@ -41,6 +41,7 @@ _POLICIES = st.builds(
     context_tokens=_CONTEXTS,
     kv_type=_KV_TYPES,
     ngram=st.booleans(),
+    corpus_bytes=st.sampled_from([0, 32 * MIB]),
     fall_back=st.booleans(),
     prefer=st.sampled_from(["context", "speed"]),
     load=_LOADS,
@@ -88,7 +89,7 @@ def test_preferring_context_the_drafter_takes_none(
 
 
 @_SETTINGS
-@given(st.lists(st.builds(MemoryPrice, *[st.integers(0, 1 << 40)] * 13), min_size=1, max_size=4))
+@given(st.lists(st.builds(MemoryPrice, *[st.integers(0, 1 << 40)] * 14), min_size=1, max_size=4))
 def test_the_parts_sum_to_the_total(prices: list[MemoryPrice]) -> None:
     total = sum(prices, MemoryPrice())
     assert total.needed_bytes == sum(price.needed_bytes for price in prices)

@@ -36,7 +36,24 @@ def test_json_parts_sum_to_the_need(tiny_target: Path, tiny_near_copy: Path) -> 
         assert sum(option["parts"].values()) == option["needed_bytes"]
 
 
-@pytest.mark.parametrize("flags", [["--memory", "much"], ["--context-tokens", "many"]])
+def test_a_corpus_is_shown_and_priced(
+    tiny_target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("word " * 200)
+    output = plan(str(tiny_target), "--memory", "4GiB", "--corpus", str(tmp_path / "a"))
+    assert "corpus  1 text file, 1 kB" in output
+    assert "corpus index" in output
+    assert "corpus" not in plan(str(tiny_target), "--memory", "4GiB")
+    chosen = json.loads(plan(str(tiny_target), "--json", "--corpus", str(tmp_path)))["chosen"]
+    monkeypatch.setenv("HOMESPEC_CORPUS", f"{tmp_path / 'a'}:{tmp_path / 'b'}")
+    assert json.loads(plan(str(tiny_target), "--json"))["chosen"] == chosen
+    assert chosen["parts"]["corpus_bytes"] == 1002 * 28
+
+
+@pytest.mark.parametrize(
+    "flags", [["--memory", "much"], ["--context-tokens", "many"], ["--corpus", "/nowhere"]]
+)
 def test_values_that_are_none(flags: list[str], tiny_target: Path) -> None:
     with pytest.raises(ConfigError):
         plan(str(tiny_target), *flags)

@@ -97,6 +97,30 @@ def test_ngrams_alone_cost_little() -> None:
     assert 0 < plan.needed_bytes - plan.options[0].price.needed_bytes < 8 * MIB
 
 
+def test_a_corpus_is_paid_for_where_ngrams_draft() -> None:
+    policy = replace(_POLICY, ngram=True, corpus_bytes=32 * MIB)
+    plain, ngram, *drafts = _plan(3000, policy).options
+    assert plain.price.corpus_bytes == 0
+    assert {option.price.corpus_bytes for option in (ngram, *drafts)} == {32 * MIB}
+    assert ngram.price.needed_bytes == _plan(3000).options[1].price.needed_bytes + 32 * MIB
+    alone = _plan(3000, replace(policy, ngram=False)).options[2:]
+    assert {option.price.corpus_bytes for option in alone} == {0}
+
+
+def test_a_corpus_without_room_is_told() -> None:
+    needed_mib = _plan(3000).options[0].price.needed_bytes // MIB
+    plan = _plan(needed_mib + 20, replace(_POLICY, ngram=True, corpus_bytes=32 * MIB), draft=None)
+    assert (plan.reason, plan.advice) == ("would_page", ("Leave out --corpus.",))
+    assert "n-gram drafter needs 34.1 MB more" in plan.explanation
+
+
+def test_the_largest_context_leaves_room_for_a_corpus() -> None:
+    policy = replace(_POLICY, context_tokens="max", ngram=True, corpus_bytes=32 * MIB)
+    plan = _plan(2000, policy, draft=None)
+    assert plan.speculation
+    assert plan.context_tokens == 14_336 - 512
+
+
 def test_no_drafter_wanted() -> None:
     assert _plan(3000, draft=None).reason == "off_by_user"
 

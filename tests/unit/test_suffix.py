@@ -158,12 +158,27 @@ def test_drafters_share_a_corpus() -> None:
     assert propose([7, 2, 3, 4], 1, first).tokens == (5,)
 
 
-def test_a_corpus_is_cut_to_its_memory() -> None:
+def test_a_corpus_is_cut_to_its_memory_and_that_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     index = index_corpus([range(100), range(100, 200)], max_bytes=50 * CORPUS_BYTES_PER_TOKEN)
     assert len(index.tokens) == 50
+    assert [record.getMessage() for record in caplog.records] == [
+        "The corpus is cut off after 50 tokens: its index may take 1.4 kB of memory."
+    ]
     drafter = SuffixDrafter(index)
     assert propose([40, 41, 42], 2, drafter).tokens == (43, 44)
     assert propose([100, 101, 102], 2, drafter) == NO_DRAFT
+
+
+def test_a_corpus_that_just_fits_is_not_cut(caplog: pytest.LogCaptureFixture) -> None:
+    index = index_corpus([range(20), range(28)], max_bytes=50 * CORPUS_BYTES_PER_TOKEN)
+    assert len(index.tokens) == 50
+    assert not caplog.records
+
+
+def test_no_more_of_a_corpus_is_read_than_is_indexed() -> None:
+    endless = itertools.count()
+    index_corpus([endless], max_bytes=50 * CORPUS_BYTES_PER_TOKEN)
+    assert next(endless) == 50
 
 
 @pytest.mark.parametrize("texts", [[], [[]]])
