@@ -17,6 +17,7 @@ from homespec.runtime.state import state_directory, write_atomically
 
 _logger = logging.getLogger(__name__)
 _FORMAT = 1
+_MOST_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,13 @@ class CalibrationKey:
             for field in fields(self)
             if getattr(self, field.name) != getattr(other, field.name)
         ]
+
+    def changes(self, other: CalibrationKey) -> str:
+        """The same in one line: long values are left out."""
+        return "; ".join(
+            text if len(text) <= _MOST_SHOWN else f"another {text.partition(':')[0]}"
+            for text in self.differences(other)
+        )
 
 
 _LABELS = {

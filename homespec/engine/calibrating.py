@@ -15,6 +15,7 @@ from homespec.calibration.store import (
     CalibrationKey,
     load_calibration,
     make_key,
+    stale_calibrations,
 )
 from homespec.calibration.threads import (
     ThreadComparison,
@@ -132,7 +133,18 @@ def ensure_calibrated(
         return [found for found in stored if found is not None]
     if not preparation.settings.calibrate:
         return None
+    if (changes := _changes_since(calibration_keys(preparation), stored)) is not None:
+        _logger.warning("What was measured before is for something else (%s).", changes)
     return measure_calibrations(preparation, opened, QUICK, progress)
+
+
+def _changes_since(keys: Sequence[CalibrationKey], stored: Sequence[Calibration | None]) -> str | None:
+    """What has changed since an earlier calibration of a model that has none now; None if there was none."""
+    for key, found in zip(keys, stored, strict=True):
+        others = stale_calibrations(key) if found is None else []
+        if others:
+            return key.changes(min(others, key=lambda other: len(key.differences(other.key))).key)
+    return None
 
 
 def leave_out_hopeless_draft(preparation: Preparation) -> Preparation:

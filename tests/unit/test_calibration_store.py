@@ -65,6 +65,11 @@ def test_a_difference_makes_it_stale_and_is_told() -> None:
     assert stale_calibrations(replace(KEY, model="f" * 32)) == []
 
 
+def test_changes_in_one_line_leave_long_values_out() -> None:
+    now = replace(KEY, num_threads=8, build="llama-cpp-python 1, GCC 12, " + "AVX " * 20)
+    assert now.changes(KEY) == "threads: 4, now 8; another llama.cpp"
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"[]", b"null", b'{"format": 1}', b'{"format": 99}', b"\xff\xfe", b'{"format": 1, "key": 3}'],
