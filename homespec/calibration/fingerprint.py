@@ -1,4 +1,4 @@
-"""What a calibration depends on: the model's bytes, the build of llama.cpp, and the processor."""
+"""What measurements depend on in any case: the model's bytes, the build of llama.cpp, and the processor."""
 
 from __future__ import annotations
 
@@ -8,15 +8,44 @@ import importlib.metadata
 import importlib.util
 import platform
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from homespec.runtime.cgroups import read_text
+from homespec.runtime.threads import choose_threads
 
 _HEADER_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 16
 _NUM_BLOCKS = 16
 _MOST_COMMENT_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """A model on a machine.
+
+    Attributes:
+        model: identity of the model file, see `model_identity`.
+        build: of llama.cpp, see `build_fingerprint`.
+        cpu: name of the processor.
+        cpu_limits: the cores that this process may use, and its control group's quota where that is less.
+    """
+
+    model: str
+    build: str
+    cpu: str
+    cpu_limits: str
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """Of a model file, here and now.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    limits = choose_threads().reason.removesuffix(".")
+    return Fingerprint(model_identity(path), build_fingerprint(), cpu_name(), limits)
 
 
 def model_identity(path: Path) -> str:
