@@ -44,8 +44,7 @@ def fingerprint(path: Path) -> Fingerprint:
     Raises:
         OSError: the file cannot be read.
     """
-    limits = choose_threads().reason.removesuffix(".")
-    return Fingerprint(model_identity(path), build_fingerprint(), cpu_name(), limits)
+    return Fingerprint(model_identity(path), build_fingerprint(), cpu_name(), cpu_limits())
 
 
 def model_identity(path: Path) -> str:
@@ -72,8 +71,14 @@ def build_fingerprint() -> str:
     used = [
         part.partition("=")[0].split(":")[-1].strip() for part in system_info().split("|") if "= 1" in part
     ]
+    return f"{build_name()}, {' '.join(used)}"
+
+
+@functools.cache
+def build_name() -> str:
+    """The beginning of the fingerprint, which does not need llama.cpp to be loaded."""
     version = importlib.metadata.version("llama-cpp-python")
-    return f"llama-cpp-python {version}, {build_compiler() or 'unknown compiler'}, {' '.join(used)}"
+    return f"llama-cpp-python {version}, {build_compiler() or 'unknown compiler'}"
 
 
 @functools.cache
@@ -120,6 +125,11 @@ def _section(file: BinaryIO, name: bytes) -> bytes:
             file.seek(offset)
             return file.read(min(size, _MOST_COMMENT_BYTES))
     return b""
+
+
+def cpu_limits() -> str:
+    """The cores that this process may use, and its control group's quota where that is less."""
+    return choose_threads().reason.removesuffix(".")
 
 
 def cpu_name(root: Path = Path("/")) -> str:

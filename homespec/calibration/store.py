@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from homespec.calibration.costs import DrafterCosts, TargetCosts
-from homespec.calibration.fingerprint import fingerprint
+from homespec.calibration.fingerprint import build_name, cpu_limits, cpu_name, fingerprint, model_identity
 from homespec.calibration.threads import chosen_threads
 from homespec.runtime.state import state_directory, write_atomically
 
@@ -171,6 +171,26 @@ def load_calibration(key: CalibrationKey) -> Calibration | None:
     """What is stored under a key; None when nothing is, or nothing that can be read."""
     found = _read(calibration_path(key))
     return found if found is not None and found.key == key else None
+
+
+def remembered_calibration(path: Path, *, kv_type: str, repack: bool, mmap: bool) -> Calibration | None:
+    """The newest calibration of a model file on this machine and build, without loading llama.cpp.
+
+    Args:
+        path: the model file.
+        kv_type: of its KV cache.
+        repack: as in the settings.
+        mmap: as in the settings.
+    """
+    cpu, limits, build = cpu_name(), cpu_limits(), build_name()
+    fitting = (
+        found
+        for found in _read_all(model_identity(path))
+        if (found.key.cpu, found.key.cpu_limits) == (cpu, limits)
+        and (found.key.kv_type, found.key.repack, found.key.mmap) == (kv_type, repack, mmap)
+        and found.key.build.startswith(build)
+    )
+    return max(fitting, key=lambda found: found.measured_at, default=None)
 
 
 def stale_calibrations(key: CalibrationKey) -> list[Calibration]:

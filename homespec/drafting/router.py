@@ -95,8 +95,8 @@ _CODE_LINE = re.compile(
     re.MULTILINE,
 )
 _DEFINITION = re.compile(
-    r"^[ \t]*(?:(?:async )?def|class|(?:pub )?fn|func|function|(?:public|private|protected|static) [\w<>\[\] ]+?)"
-    r"[ \t]+\w+[ \t]*[(:{<]",
+    r"^[ \t]*(?:(?:async )?def|class|(?:pub )?fn|func|function"
+    r"|(?:public|private|protected|static) [\w<>\[\] ]+?)[ \t]+\w+[ \t]*[(:{<]",
     re.MULTILINE,
 )
 _TABLE_ROW = re.compile(r"^\s*\|.*\|\s*$", re.MULTILINE)

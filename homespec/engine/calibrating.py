@@ -17,16 +17,15 @@ from homespec.calibration.store import (
     make_key,
     stale_calibrations,
 )
+from homespec.calibration.thread_trial import compare_threads
 from homespec.calibration.threads import (
     ThreadComparison,
-    compare_threads,
     load_comparison,
     store_comparison,
 )
-from homespec.drafting.length import Rates, best_hope
+from homespec.engine.forecast import is_hopeless
 from homespec.engine.opening import Opened, adopt_threads
 from homespec.engine.preparing import NGRAM, Candidate, Preparation, prepare
-from homespec.engine.settings import AUTO_DRAFT_LENGTH
 from homespec.runtime.threads import thread_candidates
 from homespec.telemetry.machine import is_busy
 
@@ -163,19 +162,3 @@ def leave_out_hopeless_draft(preparation: Preparation) -> Preparation:
     name = preparation.draft.model.name
     why = f"{without.explanation} {name} was measured not to pay on this machine, however often it is right."
     return replace(without, settings=settings, explanation=why)
-
-
-def is_hopeless(calibrations: Sequence[Calibration | None]) -> bool:
-    """Whether the draft model could not pay if it were nearly always right; False where that is not known.
-
-    Args:
-        calibrations: of the target and of the draft model.
-    """
-    target, drafter = calibrations
-    if target is None or target.target is None or drafter is None or drafter.drafter is None:
-        return False
-    curve = target.target.curve
-    depth_tokens = curve.depths_tokens[0]
-    rates = Rates(curve, depth_tokens, 1.0, 1 + AUTO_DRAFT_LENGTH)
-    token_steps = drafter.drafter.seconds_per_token / curve.seconds(1, depth_tokens)
-    return best_hope(rates, token_steps) <= rates.plain()

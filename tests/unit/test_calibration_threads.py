@@ -13,12 +13,12 @@ import pytest
 
 from homespec.calibration.fingerprint import Fingerprint, fingerprint
 from homespec.calibration.store import make_key
+from homespec.calibration.thread_trial import compare_threads
 from homespec.calibration.threads import (
     ThreadComparison,
     Threads,
     ThreadTimes,
     chosen_threads,
-    compare_threads,
     load_comparison,
     store_comparison,
 )
