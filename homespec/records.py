@@ -205,6 +205,8 @@ class GenerationStats:
     `tokens_per_second` counts the tokens after the first step over the time after the first step
     (`decode_seconds`); `ttft_seconds` is from the start of the request to the end of the first step.
     `text_kind` is what the router took the text for; `width_counts` how many decodes had each width.
+    `speedup` is the estimate of the gain over plain decoding, by what a plain step costs at the same time; it
+    leaves out the prompt.
     """
 
     prompt_tokens: int = 0
@@ -230,6 +232,7 @@ class GenerationStats:
     rss_file_bytes: int = 0
     major_faults: int = 0
     text_kind: str | None = None
+    speedup: float | None = None
     width_counts: dict[int, int] = field(default_factory=dict)
 
 

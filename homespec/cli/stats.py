@@ -11,8 +11,7 @@ def stats_line(reply: Reply) -> str:
     stats = reply.stats
     parts = [_speculation(reply)]
     if stats.tokens_per_second is not None:
-        plain = reply.plan.plain_tokens_per_second
-        against = f" (about {stats.tokens_per_second / plain:.2f} of plain)" if plain else ""
+        against = f", about {stats.speedup:.2f} times plain" if stats.speedup else ""
         parts.append(f"{stats.tokens_per_second:.1f} tokens/s{against}")
     if stats.num_steps:
         parts.append(f"first token {format_seconds(stats.ttft_seconds)}")

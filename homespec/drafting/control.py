@@ -73,7 +73,7 @@ class Gain:
     @property
     def speedup(self) -> float:
         """Over plain decoding."""
-        return self.tokens / self.plain_steps
+        return self.tokens / self.plain_steps if self.plain_steps else 1.0
 
 
 @dataclass(slots=True)
@@ -178,6 +178,7 @@ class Controller:
     Attributes:
         kind: of the text, and how its tokens are chosen; it may change. Everything is learned per kind.
         num_drafts: how many were verified because they promised a gain.
+        gain: of this request.
     """
 
     def __init__(
@@ -200,6 +201,7 @@ class Controller:
         """
         self.kind = ""
         self.num_drafts = 0
+        self.gain = Gain(0.0, 0.0)
         self._num_offers = 0
         self._num_cuts = 0
         self._costs = costs
@@ -239,6 +241,7 @@ class Controller:
             return
         plain_steps, catch_up_steps = self._time_of(step, attempt)
         self._ledger.add(self.kind, len(step.tokens), plain_steps + catch_up_steps)
+        self.gain.add(len(step.tokens), plain_steps + catch_up_steps)
         self._speed.add(len(step.tokens), plain_steps)
         arm = attempt.arm
         if arm is None:
