@@ -1,63 +1,40 @@
 """Plain against speculative decoding over suites of prompts, interleaved in one process.
 
     .venv/bin/python bench/suites.py --model TARGET [--draft DRAFT] [--num-prompts 8] [--max-tokens 192]
-        [--temperature 0] SUITE.jsonl ...
+        [--temperature 0] [--fresh] [--jsonl FILE] SUITE.jsonl ...
 
 A suite has one {"prompt": ...} a line. Each prompt is answered by both arms, in the order A B, then B A, and
-no prompt twice by the same arm. Speed counts whole replies: prompt, drafting, everything. Prints a line per
-suite: ratio of the speeds, acceptance length, chosen widths, where the time went; --jsonl keeps the figures.
+no prompt twice by the same arm. Speed counts whole replies, prompt, drafting and everything; decode only is
+what comes after each reply's first step. Behind a ratio stands the interval of 90% that other prompts would
+have given (paired bootstrap). --jsonl adds a line per reply and one per suite to a file; --fresh leaves out
+what earlier runs learned about the drafters.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import statistics
 import sys
-import time
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+
+from bench import figures
+from bench.figures import Ratio, Run
 from homespec.engine.engine import Engine
 from homespec.engine.settings import EngineSettings
-from homespec.records import Message, Reply, RequestParams, SamplingParams, StepRecord
+from homespec.records import Message
+
+_PARTS = ("prefill", "draft", "verify", "sample")
 
 
-@dataclass
-class Arm:
-    """Sums over the replies of one arm in one suite."""
+class Ratios(NamedTuple):
+    """Of one suite, or over several: whole replies, and what came after their first steps."""
 
-    tokens: int = 0
-    seconds: float = 0.0
-    prefill_seconds: float = 0.0
-    draft_seconds: float = 0.0
-    verify_seconds: float = 0.0
-    sample_seconds: float = 0.0
-    num_drafts: int = 0
-    num_draft_tokens: int = 0
-    num_accepted_tokens: int = 0
-    widths: dict[int, int] = field(default_factory=dict)
-
-    def add(self, reply: Reply, steps: list[StepRecord], seconds: float) -> None:
-        """Takes a reply in."""
-        stats = reply.stats
-        self.tokens += stats.completion_tokens
-        self.seconds += seconds
-        self.prefill_seconds += stats.prefill_seconds
-        self.draft_seconds += stats.draft_seconds
-        self.verify_seconds += stats.verify_seconds
-        self.sample_seconds += stats.sample_seconds
-        self.num_drafts += stats.num_drafts
-        self.num_draft_tokens += stats.num_draft_tokens
-        self.num_accepted_tokens += stats.num_accepted_tokens
-        for step in steps:
-            self.widths[step.width] = self.widths.get(step.width, 0) + 1
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Of whole replies."""
-        return self.tokens / self.seconds
+    whole: Ratio
+    decode: Ratio
 
 
 def main() -> None:
@@ -72,60 +49,121 @@ def main() -> None:
     parser.add_argument("--num-prompts", type=int, default=8)
     parser.add_argument("--max-tokens", type=int, default=192)
     parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--jsonl", type=Path)
     options = parser.parse_args()
 
     drafted = EngineSettings(options.model, options.draft, draft_length=options.draft_length)
-    with Engine(options.model, draft="off") as plain, Engine(drafted) as speculative:
+    generator = np.random.default_rng(figures.SEED)
+    all_ratios: list[Ratios] = []
+    with (
+        figures.experience(fresh=options.fresh),
+        Engine(options.model, draft="off") as plain,
+        Engine(drafted) as speculative,
+    ):
         sys.stdout.write(f"{speculative.preparation.explanation}\n")
-        ratios = [run_suite(suite, plain, speculative, options) for suite in options.suites]
-    sys.stdout.write(
-        f"geometric mean of the ratios {math.exp(statistics.fmean(map(math.log, ratios))):.3f}\n"
-    )
+        for suite in options.suites:
+            before, after = run_suite(suite, plain, speculative, options)
+            ratios = Ratios(
+                figures.compare(figures.amounts(after), figures.amounts(before), generator),
+                figures.compare(
+                    figures.amounts(after, "decode"), figures.amounts(before, "decode"), generator
+                ),
+            )
+            all_ratios.append(ratios)
+            sys.stdout.write(describe(ratios, before, after))
+            sys.stdout.flush()
+            summary = {"model": options.model, "draft": options.draft, **summarize(ratios, before, after)}
+            figures.append_records(options.jsonl, [*before, *after], summary)
+    whole, decode = map(figures.geometric_mean, zip(*all_ratios, strict=True))
+    sys.stdout.write(f"geometric mean of the ratios {whole}, decode only {decode}\n")
 
 
-def run_suite(suite: Path, plain: Engine, speculative: Engine, options: argparse.Namespace) -> float:
-    """Prints a line, and returns the ratio of speeds."""
-    lines = suite.read_text(encoding="utf-8").splitlines()[: options.num_prompts]
-    arms = {"plain": (plain, Arm()), "speculative": (speculative, Arm())}
-    for number, line in enumerate(lines):
-        tokens = plain.chat_tokens([Message("user", json.loads(line)["prompt"])])
-        sampling = SamplingParams(temperature=options.temperature, top_k=0, top_p=1.0, min_p=0.0, seed=number)
-        params = RequestParams(sampling, max_tokens=options.max_tokens)
+def run_suite(
+    suite: Path, plain: Engine, speculative: Engine, options: argparse.Namespace
+) -> tuple[list[Run], list[Run]]:
+    """The plain and the speculative replies to a suite."""
+    arms = {"plain": plain, "speculative": speculative}
+    runs: dict[str, list[Run]] = {name: [] for name in arms}
+    for number, prompt in enumerate(figures.read_prompts(suite, options.num_prompts)):
+        tokens = plain.chat_tokens([Message("user", prompt)])
+        params = figures.request(number, options.temperature, options.max_tokens)
         for name in sorted(arms, reverse=bool(number % 2)):
-            engine, arm = arms[name]
-            start = time.perf_counter()
-            generation = engine.generate(tokens, params)
-            for _ in generation:
-                pass
-            arm.add(generation.reply, generation.steps, time.perf_counter() - start)
-    before, after = arms["plain"][1], arms["speculative"][1]
-    ratio = after.tokens_per_second / before.tokens_per_second
-    sys.stdout.write(describe(suite.stem, ratio, before, after) + "\n")
-    sys.stdout.flush()
-    if options.jsonl:
-        with options.jsonl.open("a", encoding="utf-8") as file:
-            record = {
-                "suite": suite.stem,
-                "ratio": ratio,
-                "plain": asdict(before),
-                "speculative": asdict(after),
-            }
-            file.write(json.dumps(record) + "\n")
-    return ratio
+            runs[name].append(figures.answer(arms[name], tokens, params, (suite.stem, number, name)))
+    return runs["plain"], runs["speculative"]
 
 
-def describe(name: str, ratio: float, before: Arm, after: Arm) -> str:
-    """The line of a suite."""
-    length = 1 + after.num_accepted_tokens / max(1, after.num_drafts)
-    steps = sum(after.widths.values())
-    widths = " ".join(f"{width}:{count / steps:.0%}" for width, count in sorted(after.widths.items()))
-    parts = ("prefill", "draft", "verify", "sample")
-    shares = " ".join(f"{part} {getattr(after, part + '_seconds') / after.seconds:.0%}" for part in parts)
+def describe(ratios: Ratios, before: Sequence[Run], after: Sequence[Run]) -> str:
+    """The lines of a suite."""
+    speeds = [figures.speed(figures.amounts(runs)) for runs in (before, after)]
+    drafts = count_drafters(after)
+    lengths = count_lengths(after)
     return (
-        f"{name:10} {ratio:5.2f} {before.tokens_per_second:5.1f} -> {after.tokens_per_second:5.1f} tokens/s  "
-        f"length {length:.2f}  widths {widths}  {shares}"
+        f"\n{after[0].suite}, {len(after)} prompts\n"
+        f"  ratio {ratios.whole}, decode only {ratios.decode};"
+        f" {speeds[0]:.2f} -> {speeds[1]:.2f} tokens/s\n"
+        f"  mean acceptance length {mean_acceptance_length(after):.2f};"
+        f" drafts: {' '.join(f'{name} {count}' for name, count in drafts.items()) or 'none'}\n"
+        f"  draft lengths {percentages(lengths.items())}\n"
+        f"  time, plain       {percentages(time_shares(before).items())}\n"
+        f"  time, speculative {percentages(time_shares(after).items())}\n"
+        f"  same text {num_equal_texts(before, after)} of {len(after)}\n"
     )
+
+
+def summarize(ratios: Ratios, before: Sequence[Run], after: Sequence[Run]) -> dict[str, object]:
+    """The same for --jsonl."""
+    return {
+        "suite": after[0].suite,
+        "num_prompts": len(after),
+        "ratio": ratios.whole.value,
+        "ratio_interval": ratios.whole.interval(),
+        "decode_ratio": ratios.decode.value,
+        "decode_ratio_interval": ratios.decode.interval(),
+        "mean_acceptance_length": mean_acceptance_length(after),
+        "draft_lengths": count_lengths(after),
+        "drafts": count_drafters(after),
+        "time_shares": {"plain": time_shares(before), "speculative": time_shares(after)},
+        "num_equal_texts": num_equal_texts(before, after),
+    }
+
+
+def mean_acceptance_length(runs: Sequence[Run]) -> float:
+    """Tokens per step that had a draft."""
+    num_drafts = sum(drafted > 0 for run in runs for drafted in run.drafted)
+    return 1 + sum(sum(run.accepted) for run in runs) / max(1, num_drafts)
+
+
+def count_lengths(runs: Sequence[Run]) -> dict[int, int]:
+    """Draft length -> steps, 0 for plain ones."""
+    return dict(sorted(Counter(width - 1 for run in runs for width in run.widths).items()))
+
+
+def count_drafters(runs: Sequence[Run]) -> dict[str, int]:
+    """Drafter -> drafts, the busiest first."""
+    names = Counter(
+        name for run in runs for name, width in zip(run.drafters, run.widths, strict=True) if width > 1
+    )
+    return dict(names.most_common())
+
+
+def time_shares(runs: Sequence[Run]) -> dict[str, float]:
+    """Part -> its share of the seconds; `other` is what belongs to none."""
+    seconds = sum(run.seconds for run in runs)
+    shares = {part: sum(getattr(run, f"{part}_seconds") for run in runs) / seconds for part in _PARTS}
+    return {**shares, "other": 1 - sum(shares.values())}
+
+
+def num_equal_texts(before: Sequence[Run], after: Sequence[Run]) -> int:
+    """Prompts with the same tokens by both arms; only greedy replies can be expected to be equal."""
+    return sum(one.token_ids == other.token_ids for one, other in zip(before, after, strict=True))
+
+
+def percentages(weights: Iterable[tuple[object, float]]) -> str:
+    """Each as a part of all."""
+    pairs = list(weights)
+    total = sum(weight for _, weight in pairs)
+    return "  ".join(f"{name}: {weight / total:.1%}" for name, weight in pairs)
 
 
 if __name__ == "__main__":

@@ -63,12 +63,14 @@ class Draft:
             deterministic (each distribution is then one-hot).
         confidences: for each token the drafter's own estimate that it is right, 0 to 1; may be empty.
         drafter: who proposed it, where several could have.
+        padding: how many tokens more are to be decoded, whatever they are, because that width costs less.
     """
 
     tokens: tuple[int, ...] = ()
     probs: tuple[TokenDistribution, ...] | None = None
     confidences: tuple[float, ...] = ()
     drafter: str = ""
+    padding: int = 0
 
 
 NO_DRAFT = Draft()
@@ -152,7 +154,7 @@ class StepRecord:
         tokens: the tokens committed by this step.
         num_draft_tokens, num_accepted_tokens: of this step.
         drafter: which drafter proposed; "none" for a plain step.
-        width: tokens in the target decode, draft length + 1.
+        width: tokens in the target decode: draft length + 1, and padding.
         draft_seconds, verify_seconds, sample_seconds: proposing; the target decode; everything that
             chooses tokens from its logits.
         finish_reason: set on the last step only.
@@ -181,6 +183,8 @@ class PlanSummary:
         needed_bytes, headroom_bytes: memory price of the models, and what the machine has; None when not
             planned.
         draft_length: the longest draft that may be proposed.
+        plain_tokens_per_second: speed of plain decoding behind the prompt, by what was measured so far.
+        predicted_tokens_per_second: speed to expect for this kind of text; both None when not measured.
     """
 
     speculation: bool
@@ -190,6 +194,8 @@ class PlanSummary:
     draft_length: int
     needed_bytes: int | None = None
     headroom_bytes: int | None = None
+    plain_tokens_per_second: float | None = None
+    predicted_tokens_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +205,8 @@ class GenerationStats:
     `tokens_per_second` counts the tokens after the first step over the time after the first step
     (`decode_seconds`); `ttft_seconds` is from the start of the request to the end of the first step.
     `text_kind` is what the router took the text for; `width_counts` how many decodes had each width.
+    `speedup` is the estimate of the gain over plain decoding, by what a plain step costs at the same time; it
+    leaves out the prompt.
     """
 
     prompt_tokens: int = 0
@@ -224,6 +232,7 @@ class GenerationStats:
     rss_file_bytes: int = 0
     major_faults: int = 0
     text_kind: str | None = None
+    speedup: float | None = None
     width_counts: dict[int, int] = field(default_factory=dict)
 
 

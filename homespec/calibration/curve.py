@@ -74,15 +74,6 @@ class CostCurve:
         slope = (last - before) / (self.widths[-1] - self.widths[-2])
         return last + max(0.0, slope) * (width - self.widths[-1])
 
-    def cheapest_from(self, width: int, depth_tokens: int) -> tuple[int, float]:
-        """The measured width, at least this one, that costs least, and its seconds.
-
-        The curve is not monotone (kernels like even widths), so that padding a draft may save time. Beyond
-        the last measured width it is the width itself.
-        """
-        candidates = [m for m in self.widths if m >= width] or [width]
-        return min(((m, self.seconds(m, depth_tokens)) for m in candidates), key=lambda pair: pair[1])
-
     def to_json(self) -> dict[str, Any]:
         """Plain lists, for `from_json`."""
         return {
@@ -155,12 +146,23 @@ class RunningCurve:
         for width in self._own:
             self._own[width] -= common
 
-    def refined(self) -> CostCurve:
-        """The stored curve with what was learned, to be stored in its place."""
-        near, far = self._curve.depths_tokens
-        return CostCurve(
-            widths=self._curve.widths,
-            depths_tokens=self._curve.depths_tokens,
-            shallow_seconds=tuple(self.seconds(width, near) for width in self._curve.widths),
-            deep_seconds=tuple(self.seconds(width, far) for width in self._curve.widths),
-        )
+    def to_json(self) -> dict[str, Any]:
+        """What was learned, for `recall`."""
+        return {
+            "shared": self._shared,
+            "widths": [[width, own, self._counts[width]] for width, own in self._own.items()],
+        }
+
+    def recall(self, data: Mapping[str, Any]) -> None:
+        """Goes on from what another run learned about the same curve.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is something else; nothing has changed then.
+        """
+        shared = float(data["shared"])
+        learned = {int(width): (float(own), int(count)) for width, own, count in data["widths"]}
+        if not all(map(math.isfinite, (shared, *(own for own, _ in learned.values())))):
+            raise ValueError("a ratio is not finite")
+        self._shared = shared
+        self._own = {width: own for width, (own, _) in learned.items()}
+        self._counts = {width: max(1, count) for width, (_, count) in learned.items()}

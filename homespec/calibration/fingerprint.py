@@ -1,4 +1,4 @@
-"""What a calibration depends on: the model's bytes, the build of llama.cpp, and the processor."""
+"""What measurements depend on in any case: the model's bytes, the build of llama.cpp, and the processor."""
 
 from __future__ import annotations
 
@@ -8,15 +8,43 @@ import importlib.metadata
 import importlib.util
 import platform
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from homespec.runtime.cgroups import read_text
+from homespec.runtime.threads import choose_threads
 
 _HEADER_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 16
 _NUM_BLOCKS = 16
 _MOST_COMMENT_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """A model on a machine.
+
+    Attributes:
+        model: identity of the model file, see `model_identity`.
+        build: of llama.cpp, see `build_fingerprint`.
+        cpu: name of the processor.
+        cpu_limits: the cores that this process may use, and its control group's quota where that is less.
+    """
+
+    model: str
+    build: str
+    cpu: str
+    cpu_limits: str
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """Of a model file, here and now.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return Fingerprint(model_identity(path), build_fingerprint(), cpu_name(), cpu_limits())
 
 
 def model_identity(path: Path) -> str:
@@ -43,8 +71,14 @@ def build_fingerprint() -> str:
     used = [
         part.partition("=")[0].split(":")[-1].strip() for part in system_info().split("|") if "= 1" in part
     ]
+    return f"{build_name()}, {' '.join(used)}"
+
+
+@functools.cache
+def build_name() -> str:
+    """The beginning of the fingerprint, which does not need llama.cpp to be loaded."""
     version = importlib.metadata.version("llama-cpp-python")
-    return f"llama-cpp-python {version}, {build_compiler() or 'unknown compiler'}, {' '.join(used)}"
+    return f"llama-cpp-python {version}, {build_compiler() or 'unknown compiler'}"
 
 
 @functools.cache
@@ -91,6 +125,11 @@ def _section(file: BinaryIO, name: bytes) -> bytes:
             file.seek(offset)
             return file.read(min(size, _MOST_COMMENT_BYTES))
     return b""
+
+
+def cpu_limits() -> str:
+    """The cores that this process may use, and its control group's quota where that is less."""
+    return choose_threads().reason.removesuffix(".")
 
 
 def cpu_name(root: Path = Path("/")) -> str:

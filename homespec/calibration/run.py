@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import logging
-import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from homespec.calibration.measure import MIN_SAMPLES, Form, Progress, measure_drafter, measure_target
+from homespec.calibration.measure import Form, Progress, measure_drafter, measure_target
 from homespec.calibration.store import Calibration, CalibrationKey, store_calibration
 from homespec.contracts import TokenModel
 
 _logger = logging.getLogger(__name__)
 # Draft models need two figures and are small; the target gets what they leave.
 _DRAFTER_SHARE = 0.15
-# About where drafts pay most on the curves that were measured.
-_TRIAL_WIDTH = 5
-_TRIAL_DEPTH_TOKENS = 32
-_TRIAL_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,59 +97,3 @@ def _measure(subject: Subject, form: Form, left_seconds: float, progress: Progre
         target=target,
         drafter=drafter,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadTimes:
-    """What a number of threads is worth.
-
-    Attributes:
-        num_threads: that many.
-        single_seconds: of a decode of one token.
-        batch_seconds: of a decode of five.
-    """
-
-    num_threads: int
-    single_seconds: float
-    batch_seconds: float
-
-
-def compare_threads(
-    open_context: Callable[[int], AbstractContextManager[TokenModel]],
-    candidates: Iterable[int],
-    progress: Progress = lambda share: None,
-) -> list[ThreadTimes]:
-    """Decodes with several numbers of threads, in two rounds.
-
-    Args:
-        open_context: opens a small context (64 tokens, five rows) with so many threads.
-        candidates: numbers of threads.
-        progress: told how far it is.
-
-    Raises:
-        DecodeAbortedError: stopped on request.
-    """
-    counts = sorted(set(candidates))
-    single: dict[int, list[float]] = {count: [] for count in counts}
-    batch: dict[int, list[float]] = {count: [] for count in counts}
-    for number in range(_TRIAL_ROUNDS):
-        for index, count in enumerate(counts):
-            with open_context(count) as context:
-                context.decode([0] * _TRIAL_DEPTH_TOKENS, rows="none")
-                for _ in range(MIN_SAMPLES):
-                    single[count].append(_timed(context, 1))
-                    batch[count].append(_timed(context, _TRIAL_WIDTH))
-            progress((number + (index + 1) / len(counts)) / _TRIAL_ROUNDS)
-    return [
-        ThreadTimes(count, statistics.median_low(single[count]), statistics.median_low(batch[count]))
-        for count in counts
-    ]
-
-
-def _timed(context: TokenModel, width: int) -> float:
-    cached = context.num_cached_tokens
-    start = time.perf_counter()
-    context.decode([0] * width)
-    seconds = time.perf_counter() - start
-    context.truncate(cached)
-    return seconds

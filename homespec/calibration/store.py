@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from homespec.calibration.costs import DrafterCosts, TargetCosts
-from homespec.calibration.fingerprint import build_fingerprint, cpu_name, model_identity
+from homespec.calibration.fingerprint import build_name, cpu_limits, cpu_name, fingerprint, model_identity
+from homespec.calibration.threads import chosen_threads
 from homespec.runtime.state import state_directory, write_atomically
-from homespec.runtime.threads import choose_threads
 
 _logger = logging.getLogger(__name__)
 _FORMAT = 1
+_MOST_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,10 @@ class CalibrationKey:
     """Everything that the measured figures depend on.
 
     Attributes:
-        model: identity of the model file, see `fingerprint.model_identity`.
+        model, build, cpu, cpu_limits: see `fingerprint.Fingerprint`.
         num_threads, num_batch_threads: for decodes of one token, and of several.
         kv_type: of the KV cache.
         repack, mmap: how the weights are loaded.
-        build: of llama.cpp, see `fingerprint.build_fingerprint`.
-        cpu: name of the processor.
-        cpu_limits: the cores that this process may use, and its control group's quota where that is less.
     """
 
     model: str
@@ -50,6 +48,13 @@ class CalibrationKey:
             for field in fields(self)
             if getattr(self, field.name) != getattr(other, field.name)
         ]
+
+    def changes(self, other: CalibrationKey) -> str:
+        """The same in one line: long values are left out."""
+        return "; ".join(
+            text if len(text) <= _MOST_SHOWN else f"another {text.partition(':')[0]}"
+            for text in self.differences(other)
+        )
 
 
 _LABELS = {
@@ -132,8 +137,8 @@ def make_key(
 
     Args:
         path: the model file.
-        num_threads: as in the settings, None for the usual choice.
-        num_batch_threads: as in the settings, None for the same.
+        num_threads: as in the settings, see `threads.chosen_threads`.
+        num_batch_threads: as in the settings.
         kv_type: of its KV cache.
         repack: as in the settings.
         mmap: as in the settings.
@@ -141,18 +146,18 @@ def make_key(
     Raises:
         OSError: the model file cannot be read.
     """
-    choice = choose_threads()
-    threads = num_threads or choice.num_threads
+    here = fingerprint(path)
+    threads = chosen_threads(here, num_threads, num_batch_threads)
     return CalibrationKey(
-        model=model_identity(path),
-        num_threads=threads,
-        num_batch_threads=num_batch_threads or threads,
+        model=here.model,
+        num_threads=threads.single,
+        num_batch_threads=threads.batch,
         kv_type=kv_type,
         repack=repack,
         mmap=mmap,
-        build=build_fingerprint(),
-        cpu=cpu_name(),
-        cpu_limits=choice.reason.removesuffix("."),
+        build=here.build,
+        cpu=here.cpu,
+        cpu_limits=here.cpu_limits,
     )
 
 
@@ -166,6 +171,26 @@ def load_calibration(key: CalibrationKey) -> Calibration | None:
     """What is stored under a key; None when nothing is, or nothing that can be read."""
     found = _read(calibration_path(key))
     return found if found is not None and found.key == key else None
+
+
+def remembered_calibration(path: Path, *, kv_type: str, repack: bool, mmap: bool) -> Calibration | None:
+    """The newest calibration of a model file on this machine and build, without loading llama.cpp.
+
+    Args:
+        path: the model file.
+        kv_type: of its KV cache.
+        repack: as in the settings.
+        mmap: as in the settings.
+    """
+    cpu, limits, build = cpu_name(), cpu_limits(), build_name()
+    fitting = (
+        found
+        for found in _read_all(model_identity(path))
+        if (found.key.cpu, found.key.cpu_limits) == (cpu, limits)
+        and (found.key.kv_type, found.key.repack, found.key.mmap) == (kv_type, repack, mmap)
+        and found.key.build.startswith(build)
+    )
+    return max(fitting, key=lambda found: found.measured_at, default=None)
 
 
 def stale_calibrations(key: CalibrationKey) -> list[Calibration]:

@@ -7,7 +7,6 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,16 +20,11 @@ if TYPE_CHECKING:
 
     from homespec.calibration.costs import TargetCosts
     from homespec.calibration.measure import Form
-    from homespec.calibration.run import ThreadTimes
     from homespec.calibration.store import Calibration
-    from homespec.engine.opening import Opened
+    from homespec.calibration.threads import ThreadComparison
     from homespec.engine.preparing import Preparation
-    from homespec.runtime.binding import AbortFlag
-    from homespec.runtime.context import LlamaContext
 
 _BAR_WIDTH = 14
-# Above this load per CPU somebody else's work is in the figures.
-_HIGH_LOAD = 0.5
 
 _OPTIONS = [
     option(
@@ -43,8 +37,12 @@ _OPTIONS = [
     option("--kv", type=click.Choice(["f16", "q8_0", "q4_0"]), default="f16", help="Type of the KV cache."),
     option("--mmap/--no-mmap", default=True, help="Map the model file instead of reading it."),
     option("--repack/--no-repack", default=True, help="Let llama.cpp keep weights in its faster layout."),
-    option("-t", "--threads", type=int, help="Threads for one token.  [default: this process's fast cores]"),
-    option("--threads-batch", type=int, help="Threads for several tokens.  [default: as --threads]"),
+    option(
+        "-t", "--threads", type=int, help="Threads for one token.  [default: measured, or the fast cores]"
+    ),
+    option(
+        "--threads-batch", type=int, help="Threads for several tokens.  [default: measured, or as --threads]"
+    ),
 ]
 
 
@@ -62,8 +60,9 @@ def command(
 ) -> None:
     """Measure how long MODEL takes to decode 1, 2, 3 ... tokens at once on this machine.
 
-    The figures decide how far homespec speculates. They hold for one model file, number of threads, build of
-    llama.cpp and processor; --show says what is stored, and what has changed since.
+    The figures decide how far homespec speculates, and on how many threads it runs where there is a choice.
+    They hold for one model file, number of threads, build of llama.cpp and processor; --show says what is
+    stored, and what has changed since.
 
     \b
     homespec calibrate qwen2.5-coder-1.5b-instruct
@@ -79,17 +78,14 @@ def command(
     usual = {"draft_length": max(form.widths) - 1, "prefer": "context", "memory": None}
     preparation = prepare(parse_settings(model, {**usual, **values}))
     start = time.perf_counter()
-    threads: list[ThreadTimes] = []
-    found = stored_calibrations(preparation)
-    if not show:
-        found, threads = _measure(preparation, form)
+    found = stored_calibrations(preparation) if show else _measure(preparation, form)
     if as_json:
-        click.echo(json.dumps(_as_json(preparation, found, threads, time.perf_counter() - start)))
+        click.echo(json.dumps(_as_json(preparation, found, time.perf_counter() - start)))
     else:
-        _show(preparation, found, threads)
+        _show(preparation, found)
 
 
-def _measure(preparation: Preparation, form: Form) -> tuple[list[Calibration | None], list[ThreadTimes]]:
+def _measure(preparation: Preparation, form: Form) -> list[Calibration | None]:
     from homespec.engine.calibrating import measure_calibrations
     from homespec.engine.opening import open_models
     from homespec.runtime.binding import AbortFlag
@@ -104,20 +100,19 @@ def _measure(preparation: Preparation, form: Form) -> tuple[list[Calibration | N
                 f"There is nothing to calibrate: {opened.plan.explanation}",
                 hint="Such a model is decoded plainly; take another one to speculate.",
             )
-        with abort_on_interrupt(abort):
-            with _progress("decoding") as progress:
-                found = measure_calibrations(preparation, opened, form, progress)
-            threads = _compare_threads(preparation, opened, abort) if form.thorough else []
+        with abort_on_interrupt(abort), _progress("decoding") as progress:
+            return [*measure_calibrations(preparation, opened, form, progress)]
     except DecodeAbortedError:
         raise click.Abort from None
     finally:
         opened.close()
-    return [*found], threads
 
 
 def _warn_of_load() -> None:
-    load, num_cpus = os.getloadavg()[0], os.cpu_count() or 1
-    if load > _HIGH_LOAD * num_cpus:
+    from homespec.telemetry.machine import is_busy
+
+    if is_busy():
+        load, num_cpus = os.getloadavg()[0], os.cpu_count()
         click.echo(
             f"Other programs are running (load {load:.1f} on {num_cpus} CPUs): the figures may be too high.",
             err=True,
@@ -143,48 +138,15 @@ def _progress(what: str) -> Iterator[Any]:
         yield lambda share: progress.update(task, completed=share)
 
 
-def _compare_threads(preparation: Preparation, opened: Opened, abort: AbortFlag) -> list[ThreadTimes]:
-    from homespec.calibration.run import compare_threads
-    from homespec.runtime.context import LlamaContext
-
-    settings = preparation.settings
-
-    @contextlib.contextmanager
-    def open_context(num_threads: int) -> Iterator[LlamaContext]:
-        context = LlamaContext(
-            opened.target.model,
-            context_tokens=64,
-            max_rows=8,
-            num_threads=num_threads,
-            kv_type=settings.kv_type,
-            abort=abort,
-        )
-        try:
-            yield context
-        finally:
-            context.close()
-
-    if settings.num_threads is not None:
-        return []
-    with _progress("comparing threads") as progress:
-        return compare_threads(open_context, range(1, _num_cpus() + 1), progress)
-
-
-def _num_cpus() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _as_json(
     preparation: Preparation,
     found: list[Calibration | None],
-    threads: list[ThreadTimes],
     seconds: float,
 ) -> dict[str, Any]:
     from homespec.calibration.store import stale_calibrations
-    from homespec.engine.calibrating import calibration_keys
+    from homespec.engine.calibrating import calibration_keys, thread_comparison
 
+    threads = thread_comparison(preparation)
     stored = [calibration.to_json() if calibration else None for calibration in found]
     key = calibration_keys(preparation)[0]
     return {
@@ -194,13 +156,15 @@ def _as_json(
             {"measured_at": other.measured_at, "differences": key.differences(other.key)}
             for other in stale_calibrations(key)
         ],
-        "threads": [asdict(times) for times in threads],
+        "threads": threads.to_json() if threads else None,
         "seconds": seconds,
     }
 
 
-def _show(preparation: Preparation, found: list[Calibration | None], threads: list[ThreadTimes]) -> None:
+def _show(preparation: Preparation, found: list[Calibration | None]) -> None:
     from rich.console import Console
+
+    from homespec.engine.calibrating import thread_comparison
 
     console = Console(highlight=False, soft_wrap=True)
     target, *others = found
@@ -222,7 +186,8 @@ def _show(preparation: Preparation, found: list[Calibration | None], threads: li
                 f"Draft model {calibration.file_name}: {1000 * drafter.seconds_per_token:.1f} ms a token, "
                 f"{share:.2f}\nof the target's; {1000 * drafter.catch_up_seconds:.1f} ms for two."
             )
-    _show_threads(threads)
+    if (threads := thread_comparison(preparation)) is not None:
+        _show_threads(threads)
 
 
 def _show_absence(preparation: Preparation) -> None:
@@ -315,14 +280,10 @@ def _ranges(numbers: Iterable[int]) -> str:
     return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in ranges)
 
 
-def _show_threads(threads: list[ThreadTimes]) -> None:
-    if not threads:
-        return
+def _show_threads(threads: ThreadComparison) -> None:
     click.echo("threads   ms for 1   ms for 5")
-    for times in threads:
+    for times in threads.times:
         click.echo(
             f"{times.num_threads:7} {1000 * times.single_seconds:10.1f} {1000 * times.batch_seconds:10.1f}"
         )
-    single = min(threads, key=lambda times: times.single_seconds).num_threads
-    batch = min(threads, key=lambda times: times.batch_seconds).num_threads
-    click.echo(f"Best here: --threads {single} --threads-batch {batch}")
+    click.echo(click.wrap_text(f"Threads, {threads.reason}.", 79))

@@ -30,20 +30,34 @@ def command() -> None:
 
 def _cpu(root: Path = Path("/")) -> list[str]:
     from homespec.runtime.cgroups import read_text
-    from homespec.runtime.threads import choose_threads
 
     info = read_text(root / "proc/cpuinfo") or ""
     names = [line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")]
     model = read_text(root / "proc/device-tree/model")  # what a Raspberry Pi calls itself
-    choice = choose_threads()
     governor = read_text(root / _GOVERNOR)
     name = (model or "").strip("\0") or next(iter(names), platform.machine())
     lines = [
         f"{name}, {os.cpu_count()} CPUs",
-        f"threads: {choice.num_threads} ({choice.reason})",
+        *_threads(),
         f"load: {' '.join(f'{load:.1f}' for load in os.getloadavg())}",
     ]
     return [*lines, f"governor: {governor.strip()}"] if governor else lines
+
+
+def _threads() -> list[str]:
+    from homespec.calibration.fingerprint import fingerprint
+    from homespec.calibration.threads import load_comparison
+    from homespec.catalog.store import installed
+    from homespec.runtime.threads import choose_threads
+
+    choice = choose_threads()
+    lines = [f"threads: {choice.num_threads} ({choice.reason})"]
+    for model in installed():
+        comparison = load_comparison(fingerprint(model.path))
+        if comparison is not None:
+            single, batch = comparison.choice
+            lines.append(f"threads for {model.name}: {single}, in batches {batch} ({comparison.reason})")
+    return lines
 
 
 def _memory() -> list[str]:

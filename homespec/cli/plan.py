@@ -15,6 +15,7 @@ from homespec.units import format_bytes
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from homespec.engine.forecast import Forecast
     from homespec.engine.preparing import Preparation
     from homespec.planner.options import Option
 
@@ -50,16 +51,19 @@ def command(context: click.Context, /, model: str, as_json: bool, **values: Any)
     homespec plan qwen2.5-coder-1.5b-instruct --context-tokens max --memory 4GiB
     """  # noqa: D301 - \b keeps click from joining the lines
     check_keys("plan", {parameter.name or "" for parameter in context.command.params}, context.default_map)
+    from homespec.engine.forecast import foretell
     from homespec.engine.preparing import prepare
 
     preparation = prepare(parse_settings(model, values))
+    forecast = foretell(preparation)
     if as_json:
-        click.echo(json.dumps(_as_json(preparation)))
+        click.echo(json.dumps(_as_json(preparation, forecast)))
     else:
         _show(preparation)
+        _show_forecast(preparation, forecast)
 
 
-def _as_json(preparation: Preparation) -> dict[str, Any]:
+def _as_json(preparation: Preparation, forecast: Forecast | None) -> dict[str, Any]:
     plan = preparation.plan
     return {
         "target": preparation.target.model.name,
@@ -71,6 +75,7 @@ def _as_json(preparation: Preparation) -> dict[str, Any]:
         "chosen": _option_json(preparation.option),
         "options": [_option_json(option) for option in plan.options],
         "memory": dataclasses.asdict(preparation.memory),
+        "forecast": dataclasses.asdict(forecast) if forecast else None,
     }
 
 
@@ -121,6 +126,20 @@ def _show(preparation: Preparation) -> None:
     console.print(f"Context: {option.context_tokens:,} tokens. Verdict: [bold]{_verdict(option)}[/].")
     for advice in plan.advice:
         console.print(f"To change that: {advice}")
+
+
+def _show_forecast(preparation: Preparation, forecast: Forecast | None) -> None:
+    if forecast is None:
+        name = preparation.target.model.name
+        click.echo(f"Speed: not measured here yet; homespec calibrate {name}")
+        return
+    click.echo(f"Speed: {forecast.plain_tokens_per_second:.1f} tokens/s plainly, as measured here.")
+    if forecast.draft_is_hopeless and preparation.draft is not None:
+        name = preparation.draft.model.name
+        click.echo(f"{name} was measured not to pay, however often it is right: `run` leaves it out.")
+    if forecast.tokens_per_second:
+        kinds = ", ".join(f"{kind} {speed:.1f}" for kind, speed in forecast.tokens_per_second.items())
+        click.echo(f"With drafts, by what such texts yielded before: {kinds} tokens/s.")
 
 
 def _options_table(preparation: Preparation) -> Table:

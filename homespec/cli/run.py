@@ -53,8 +53,12 @@ _MODEL_OPTIONS = [
         default=0.4,
         help="Stop drafting where the draft model is less sure.",
     ),
-    option("-t", "--threads", type=int, help="Threads for one token.  [default: this process's fast cores]"),
-    option("--threads-batch", type=int, help="Threads for several tokens.  [default: as --threads]"),
+    option(
+        "-t", "--threads", type=int, help="Threads for one token.  [default: measured, or the fast cores]"
+    ),
+    option(
+        "--threads-batch", type=int, help="Threads for several tokens.  [default: measured, or as --threads]"
+    ),
 ]
 _SAMPLING_OPTIONS = [
     option(

@@ -11,11 +11,14 @@ def stats_line(reply: Reply) -> str:
     stats = reply.stats
     parts = [_speculation(reply)]
     if stats.tokens_per_second is not None:
-        parts.append(f"{stats.tokens_per_second:.1f} tokens/s")
+        against = f", about {stats.speedup:.2f} times plain" if stats.speedup else ""
+        parts.append(f"{stats.tokens_per_second:.1f} tokens/s{against}")
     if stats.num_steps:
         parts.append(f"first token {format_seconds(stats.ttft_seconds)}")
     used = stats.prompt_tokens + stats.completion_tokens
     parts.append(f"{stats.completion_tokens} tokens, context {used}/{reply.plan.context_tokens}")
+    if stats.text_kind:
+        parts.append(f"text: {stats.text_kind}")
     if reply.finish_reason != "stop":
         parts.append(
             {"length": "token limit", "context": "context full"}.get(reply.finish_reason, reply.finish_reason)

@@ -111,12 +111,14 @@ def decode_steps(target: TokenModel, reply: ActiveReply) -> Iterator[StepRecord]
         try:
             draft = propose(reply)
             drafted = perf_counter()
-            logits = target.decode([reply.tokens[-1], *draft.tokens], rows="all")
+            pending = reply.tokens[-1]
+            # Padding stands behind all that is verified, so that its tokens do not matter.
+            logits = target.decode([pending, *draft.tokens, *[pending] * draft.padding], rows="all")
         except DecodeAbortedError:
             yield StepRecord((), 0, 0, name, 0, drafted - start, 0.0, 0.0, "interrupted")
             return
         verified = perf_counter()
-        num_committed, num_accepted, reason = settle(reply, draft, logits)
+        num_committed, num_accepted, reason = settle(reply, draft, logits[: 1 + len(draft.tokens)])
         _roll_back(target, reply)
         step = StepRecord(
             tokens=tuple(reply.tokens[-num_committed:]),
@@ -124,7 +126,7 @@ def decode_steps(target: TokenModel, reply: ActiveReply) -> Iterator[StepRecord]
             num_draft_tokens=num_accepted if reason and num_accepted == num_committed else len(draft.tokens),
             num_accepted_tokens=num_accepted,
             drafter=(draft.drafter or name) if draft.tokens else "none",
-            width=1 + len(draft.tokens),
+            width=1 + len(draft.tokens) + draft.padding,
             draft_seconds=drafted - start,
             verify_seconds=verified - drafted,
             sample_seconds=perf_counter() - verified,

@@ -29,6 +29,8 @@ _WHOLE_DRAFT_EVERY = 32
 # What a draft model is taken for before it has been tried: so many steps with this gain over the speed so
 # far. The hope is used up after a few bad steps, which bounds what trying costs.
 _HOPE_STEPS, _HOPE_TOKENS, _HOPE_GAIN = 8.0, 3.0, 1.15
+# How far back the foretold speed looks.
+_GAIN_MEMORY_STEPS = 4000.0
 
 
 @dataclass(slots=True)
@@ -50,19 +52,53 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Budget:
-    """What trying things out has cost, and how much time has passed in all; both in plain steps.
+class Gain:
+    """How fast a kind of text went under control, to foretell how fast the next one will go.
 
-    It outlives requests, so that many short ones do not each try everything.
+    Attributes:
+        tokens: committed; at first, plain decoding at a weight that a few replies outweigh.
+        plain_steps: the time that took, everything included.
+    """
+
+    tokens: float = 60.0
+    plain_steps: float = 60.0
+
+    def add(self, tokens: int, plain_steps: float) -> None:
+        """Takes a step into account; what is old counts less and less."""
+        if self.plain_steps > _GAIN_MEMORY_STEPS:
+            self.tokens, self.plain_steps = self.tokens / 2, self.plain_steps / 2
+        self.tokens += tokens
+        self.plain_steps += plain_steps
+
+    @property
+    def speedup(self) -> float:
+        """Over plain decoding."""
+        return self.tokens / self.plain_steps if self.plain_steps else 1.0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What trying things out has cost, and what all steps yielded. It outlives requests.
+
+    Attributes:
+        probe_steps, total_steps: time of tries, and of everything, in plain steps. Many short requests do not
+            each try everything.
+        gains: kind of text -> how fast it went.
     """
 
     probe_steps: float = 0.0
     total_steps: float = 0.0
+    gains: dict[str, Gain] = field(default_factory=dict)
 
     @property
-    def is_open(self) -> bool:
+    def may_try(self) -> bool:
         """Whether another try is within the share that tries may take."""
         return self.probe_steps <= _PROBE_SHARE * self.total_steps
+
+    def add(self, kind: str, tokens: int, plain_steps: float) -> None:
+        """Takes a step into account."""
+        self.total_steps += plain_steps
+        self.gains.setdefault(kind, Gain()).add(tokens, plain_steps)
 
 
 @dataclass(slots=True)
@@ -140,8 +176,9 @@ class Controller:
     """Chooses the drafter and the draft length; it is the loop's drafter and its length policy in one.
 
     Attributes:
-        kind: of the text, which may change; arms that cost something are judged per kind.
+        kind: of the text, and how its tokens are chosen; it may change. Everything is learned per kind.
         num_drafts: how many were verified because they promised a gain.
+        gain: of this request.
     """
 
     def __init__(
@@ -149,7 +186,7 @@ class Controller:
         costs: CostModel,
         arms: Sequence[Arm],
         max_length: int,
-        budget: Budget | None = None,
+        ledger: Ledger | None = None,
         *,
         pinned: bool = False,
     ) -> None:
@@ -159,11 +196,12 @@ class Controller:
             costs: of the target's decodes; refined by what is observed, unless pinned.
             arms: permitted drafters.
             max_length: of a draft.
-            budget: for tries; shared with other requests.
+            ledger: shared with other requests.
             pinned: take times from `costs` instead of the clock, so that a run can be repeated exactly.
         """
         self.kind = ""
         self.num_drafts = 0
+        self.gain = Gain(0.0, 0.0)
         self._num_offers = 0
         self._num_cuts = 0
         self._costs = costs
@@ -174,7 +212,7 @@ class Controller:
         self._speed = Tally(10.0, 10.0, 10.0)
         self._attempt: _Attempt | None = None
         self._shadow: _Shadow | None = None
-        self._budget = budget or Budget()
+        self._ledger = ledger or Ledger()
 
     @property
     def name(self) -> str:
@@ -202,7 +240,8 @@ class Controller:
         if attempt is None or step.width == 0:
             return
         plain_steps, catch_up_steps = self._time_of(step, attempt)
-        self._budget.total_steps += plain_steps + catch_up_steps
+        self._ledger.add(self.kind, len(step.tokens), plain_steps + catch_up_steps)
+        self.gain.add(len(step.tokens), plain_steps + catch_up_steps)
         self._speed.add(len(step.tokens), plain_steps)
         arm = attempt.arm
         if arm is None:
@@ -211,7 +250,7 @@ class Controller:
             arm.tally(self.kind, attempt.rates).add(len(step.tokens), plain_steps)
             if attempt.is_probe:
                 lost_steps = plain_steps - len(step.tokens) / attempt.rates.speedup
-                self._budget.probe_steps += max(0.0, lost_steps) + catch_up_steps
+                self._ledger.probe_steps += max(0.0, lost_steps) + catch_up_steps
         judged = step.num_accepted_tokens + (step.num_accepted_tokens < step.num_draft_tokens)
         for position, confidence in enumerate(attempt.draft.confidences[:judged]):
             arm.learn(self.kind, confidence, accepted=position < step.num_accepted_tokens)
@@ -255,7 +294,9 @@ class Controller:
         if not attempt.draft.tokens or attempt.arm is None:
             return NO_DRAFT
         self.num_drafts += not attempt.is_probe
-        return replace(attempt.draft, drafter=attempt.arm.drafter.name)
+        width = 1 + len(attempt.draft.tokens)
+        padding = rates.cheapest(width)[0] - width
+        return replace(attempt.draft, drafter=attempt.arm.drafter.name, padding=padding)
 
     def _ask_free(self, arm: Arm, attempt: _Attempt, value: float, tokens: Sequence[int]) -> float:
         """Takes the arm's draft if it beats `value`; returns the better value."""
@@ -299,7 +340,7 @@ class Controller:
         return chosen
 
     def _may_probe(self, arm: Arm) -> bool:
-        return self._budget.is_open and arm.idle_steps >= _PROBE_EVERY
+        return self._ledger.may_try and arm.idle_steps >= _PROBE_EVERY
 
     def _draw(self, arm: Arm, attempt: _Attempt, tokens: Sequence[int]) -> Draft:
         """A draft, token by token, as long as going on is worth it."""
@@ -330,10 +371,10 @@ class Controller:
     def _cut(self, draft: Draft, length: int, value: float, rates: Rates) -> Draft:
         """The best part of a deterministic draft; now and then all of it, to see how it would go on."""
         self._num_cuts += 1
-        if self._num_cuts % _WHOLE_DRAFT_EVERY == 0 and self._budget.is_open:
+        if self._num_cuts % _WHOLE_DRAFT_EVERY == 0 and self._ledger.may_try:
             # At worst the rest of the draft yields nothing.
             lost = value - rates.value(1.0, len(draft.tokens) + 1)
-            self._budget.probe_steps += max(0.0, lost / rates.speedup)
+            self._ledger.probe_steps += max(0.0, lost / rates.speedup)
             return draft
         return Draft(draft.tokens[:length], None, draft.confidences[:length])
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from homespec.contracts import Costs, Going
 from homespec.records import StepRecord
@@ -53,6 +54,8 @@ class Rates:
         largest_width: no decode may be wider.
     """
 
+    _cheapest: list[tuple[int, float]] = field(default_factory=list, init=False, compare=False)
+
     costs: Costs
     depth_tokens: int
     speedup: float
@@ -71,8 +74,26 @@ class Rates:
             width: of the decode.
             draft_steps: time of drafting, in plain steps.
         """
-        steps = draft_steps + self.costs.seconds(width, self.depth_tokens) / self.plain_seconds
-        return expected_tokens - self.speedup * steps
+        return expected_tokens - self.speedup * (draft_steps + self.cheapest(width)[1])
+
+    def cheapest(self, width: int) -> tuple[int, float]:
+        """The width, at least this one, that costs least, and its time in plain steps (t* of D-cut).
+
+        The cost curve is not monotone: some kernels like even widths, or multiples of four or eight.
+        """
+        if not self._cheapest:
+            self._fill()
+        return self._cheapest[width - 1]
+
+    def _fill(self) -> None:
+        """For every width, once a step and only where there is something to weigh."""
+        plain_seconds = self.plain_seconds
+        best = (0, math.inf)
+        for width in range(self.largest_width, 0, -1):
+            steps = self.costs.seconds(width, self.depth_tokens) / plain_seconds
+            best = (width, steps) if steps <= best[1] else best
+            self._cheapest.append(best)
+        self._cheapest.reverse()
 
     def plain(self) -> float:
         """Of a step without a draft."""

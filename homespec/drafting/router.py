@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["code", "maths", "structured", "rewriting", "chat"]
-KINDS: tuple[Kind, ...] = ("code", "maths", "structured", "rewriting", "chat")
+Kind = Literal["code", "editing", "maths", "structured", "rewriting", "chat"]
+KINDS: tuple[Kind, ...] = ("code", "editing", "maths", "structured", "rewriting", "chat")
 
 # Instructions stand at either end of a prompt; what the reply is about to do shows in its last lines.
 PROMPT_END_CHARS = 1000
@@ -94,6 +94,11 @@ _CODE_LINE = re.compile(
     r"|#include|public |private |fn |func |SELECT |INSERT |\}|@\w+|>>> |assert |[\w.\]\[]+ [+*/-]?= ).*$",
     re.MULTILINE,
 )
+_DEFINITION = re.compile(
+    r"^[ \t]*(?:(?:async )?def|class|(?:pub )?fn|func|function"
+    r"|(?:public|private|protected|static) [\w<>\[\] ]+?)[ \t]+\w+[ \t]*[(:{<]",
+    re.MULTILINE,
+)
 _TABLE_ROW = re.compile(r"^\s*\|.*\|\s*$", re.MULTILINE)
 # Scripts whose words are looked for as parts of words: particles and endings are written onto them.
 _ABROAD = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3]")
@@ -138,6 +143,10 @@ def classify(prompt_text: str, reply_text: str) -> TextKind:
     scores = {kind: 0.0 for kind in KINDS}
     for kind, points, _ in evidence:
         scores[kind] += points
+    # Code that is given stands in the reply again, changed here and there: that is another kind of code.
+    if _gives_code(prompt_text):
+        scores["editing"] = scores["code"] + 0.5
+        evidence.append(("editing", scores["editing"], "the prompt gives code to work on"))
     winner = max(KINDS, key=scores.__getitem__)
     given = sorted((item for item in evidence if item[0] == winner and item[1]), key=lambda item: -item[1])
     reason = " and ".join(why for _, _, why in given[:2])
@@ -225,6 +234,11 @@ def _evidence_of_prompt(prompt_text: str) -> tuple[_Evidence, ...]:
         ("rewriting", 2.5 * given, "the prompt asks to work on a given text"),
         ("rewriting", 0.5 * rewriting, "the prompt has a verb of rewriting"),
     )
+
+
+@functools.lru_cache(maxsize=16)
+def _gives_code(prompt_text: str) -> bool:
+    return _DEFINITION.search(prompt_text) is not None
 
 
 def _evidence_of_reply(prompt_text: str, reply_text: str) -> tuple[_Evidence, ...]:

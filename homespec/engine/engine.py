@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 
 from homespec.calibration.measure import Progress
 from homespec.contracts import Drafter, LengthPolicy
 from homespec.drafting.chain import ChainDrafter
+from homespec.drafting.control import Controller
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.length import FixedLength
 from homespec.drafting.none import NoDrafter
@@ -29,6 +31,9 @@ from homespec.runtime.binding import AbortFlag
 from homespec.runtime.vocabulary import Vocabulary
 from homespec.sampling import Sampling, make_sampling
 from homespec.telemetry.process import read_process_memory
+
+# What a reply without a limit is taken to be long.
+_USUAL_REPLY_TOKENS = 256
 
 
 class Engine:
@@ -155,6 +160,7 @@ class Engine:
         sampling = make_sampling(params.sampling, params.verifier, self.preparation.num_shared_tokens)
         self.abort.clear()
         drafter, lengths, routing = self._speculation(sampling, tokens)
+        end = min(self.context_tokens, len(tokens) + (params.max_tokens or _USUAL_REPLY_TOKENS))
         return Generation(
             target=self._opened.target,
             tokens=list(tokens),
@@ -163,7 +169,7 @@ class Engine:
             sampling=sampling,
             lengths=lengths,
             routing=routing,
-            plan=self.plan,
+            plan=self._foretold(lengths, (len(tokens) + end) // 2),
             on_paging=self._drop_drafters,
         )
 
@@ -196,7 +202,15 @@ class Engine:
             return drafter, FixedLength(self.plan.draft_length, self.settings.min_confidence), None
         sampled_drafts = sampling.name in ("rejection", "block")
         controller = self._control.controller(drafters, self.plan.draft_length, sampled_drafts=sampled_drafts)
-        return controller, controller, Routing(controller, suffix, self.vocabulary.text(tokens))
+        routing = Routing(controller, suffix, self.vocabulary.text(tokens), sampled=sampling.name != "greedy")
+        return controller, controller, routing
+
+    def _foretold(self, lengths: LengthPolicy, depth_tokens: int) -> PlanSummary:
+        """The plan with the speed to expect, where that is measured."""
+        if self._control is None or not isinstance(lengths, Controller):
+            return self.plan
+        plain, predicted = self._control.foretell(lengths.kind, depth_tokens)
+        return replace(self.plan, plain_tokens_per_second=plain, predicted_tokens_per_second=predicted)
 
     def _drop_drafters(self, why: str) -> None:
         """Gives the drafters' memory back: later replies are decoded plainly as well."""

@@ -151,9 +151,14 @@ class Generation:
                 memory=read_process_memory(),
                 major_faults=self._major_faults,
                 text_kind=self._routing.kind.kind if self._routing else None,
+                speedup=self._speedup(),
             ),
             plan=self._effective_plan(),
         )
+
+    def _speedup(self) -> float | None:
+        lengths = self._active.lengths
+        return lengths.gain.speedup if isinstance(lengths, Controller) and self.steps else None
 
     def _effective_plan(self) -> PlanSummary:
         if self._active.dropped is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from homespec.calibration.fingerprint import fingerprint
+from homespec.calibration.threads import Threads, chosen_threads
 from homespec.engine.preparing import Candidate, Preparation
 from homespec.errors import MemoryBudgetError
 from homespec.planner.prices import KvType
@@ -12,7 +14,6 @@ from homespec.records import PlanSummary
 from homespec.runtime.binding import AbortFlag
 from homespec.runtime.context import LlamaContext
 from homespec.runtime.model import LlamaModel
-from homespec.runtime.threads import choose_threads
 from homespec.units import format_bytes
 
 _logger = logging.getLogger(__name__)
@@ -115,6 +116,18 @@ def _refuse_or_warn(preparation: Preparation) -> None:
     _logger.warning("Weights will be read from disk again and again: %s. %s", numbers, advice)
 
 
+def adopt_threads(preparation: Preparation, opened: Opened) -> None:
+    """Lets opened models run on as many threads as they would if they were opened now."""
+    for candidate, model in ((preparation.target, opened.target), (preparation.draft, opened.draft)):
+        if candidate is not None and model is not None:
+            model.context.set_threads(*_threads(preparation, candidate))
+
+
+def _threads(preparation: Preparation, candidate: Candidate) -> Threads:
+    settings = preparation.settings
+    return chosen_threads(fingerprint(candidate.model.path), settings.num_threads, settings.num_batch_threads)
+
+
 def _open(
     preparation: Preparation,
     candidate: Candidate,
@@ -124,14 +137,15 @@ def _open(
     abort: AbortFlag,
 ) -> OpenedModel:
     settings = preparation.settings
+    threads = _threads(preparation, candidate)
     model = LlamaModel(candidate.model.path, mmap=settings.mmap, repack=settings.repack)
     try:
         context = LlamaContext(
             model,
             context_tokens=context_tokens,
             max_rows=max_rows,
-            num_threads=settings.num_threads or choose_threads().num_threads,
-            num_batch_threads=settings.num_batch_threads,
+            num_threads=threads.single,
+            num_batch_threads=threads.batch,
             kv_type=kv_type,
             abort=abort,
         )

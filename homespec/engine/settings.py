@@ -41,8 +41,9 @@ class EngineSettings:
         prefer: whether a draft model may take context away.
         memory_bytes: plan for a machine with this much memory instead of this one's.
         force: load what was planned against.
-        num_threads: for decodes of one token; None to choose.
-        num_batch_threads: for decodes of several; None for the same.
+        num_threads: for decodes of one token; None for what was measured to be fastest, or else the fast
+            cores.
+        num_batch_threads: for decodes of several; None for what was measured, or `num_threads` where given.
         kv_type: of the target's KV cache.
         mmap: map the weights instead of reading them.
         repack: let llama.cpp keep weights in the layout its kernels like best.

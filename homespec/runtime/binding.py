@@ -194,6 +194,11 @@ def new_context(
     return context
 
 
+def set_threads(context: Handle, num_threads: int, num_batch_threads: int) -> None:
+    """llama_set_n_threads, for decodes of one token and of several."""
+    llama_cpp.llama_set_n_threads(context, num_threads, num_batch_threads)
+
+
 def free_context(context: Handle) -> None:
     """llama_free."""
     llama_cpp.llama_free(context)

@@ -126,6 +126,10 @@ class LlamaContext:
         needed_from = max(0, num_tokens - self._window) if self._window else 0
         return num_tokens == 0 or binding.first_position(self._handle) <= needed_from
 
+    def set_threads(self, num_threads: int, num_batch_threads: int) -> None:
+        """Changes how many threads later decodes of one token, and of several, run on."""
+        binding.set_threads(self._handle, num_threads, num_batch_threads)
+
     def can_truncate(self) -> bool:
         """Decodes a few tokens and takes the last back: whether speculation is possible on this model.
 

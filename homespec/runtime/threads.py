@@ -1,8 +1,9 @@
 """How many threads llama.cpp gets: the fast physical cores that this process may use.
 
-All threads of a decode wait for the slowest at every operator, so slow cores and second hardware threads cost
-more than they give (requirements: on an RK3588 all eight cores are slower than the four fast ones), and a
-thread beyond the control group's quota stops all of them until the next period.
+All threads of a decode wait for the slowest at every operator, so slow cores and second hardware threads
+usually cost more than they give (requirements: on an RK3588 all eight cores are slower than the four fast
+ones), and a thread beyond the control group's quota stops all of them until the next period. Where that is
+not sure, calibration measures the candidates.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ _CPUS = "sys/devices/system/cpu"
 # clock says less; cores of one kind differ by up to 7% (favoured cores), kinds by 19% and more.
 _LEAST_CAPACITY = 0.75
 _LEAST_FREQUENCY = 0.9
+_LEAST_TO_SPARE_ONE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +38,34 @@ def choose_threads(root: Path = Path("/"), affinity: Iterable[int] | None = None
         root: of the file tree that holds /proc and /sys.
         affinity: CPU numbers that the process may run on; None asks the operating system.
     """
-    cpus = _allowed_cpus(root, affinity)
-    cores = _one_cpu_per_core(root, cpus)
-    fast = _fast_cores(root, cores)
-    quota = _cpu_quota(root)
-    num_threads = max(1, len(fast) if quota is None else min(len(fast), int(quota)))
-
+    cpus = _usable_cpus(root, affinity)
     parts = [
-        f"{len(fast)} of {len(cores)} cores are performance cores"
-        if len(fast) < len(cores)
-        else f"{len(cores)} {'core' if len(cores) == 1 else 'cores of one kind'}"
+        f"{cpus.num_fast_cores} of {cpus.num_cores} cores are performance cores"
+        if cpus.num_fast_cores < cpus.num_cores
+        else f"{cpus.num_cores} {'core' if cpus.num_cores == 1 else 'cores of one kind'}"
     ]
-    if len(cores) < len(cpus):
-        parts.append(f"{len(cpus)} hardware threads count once per core")
-    if quota is not None and quota < len(fast):
-        parts.append(f"the control group allows {quota:g} CPUs")
-    return ThreadChoice(num_threads, "; ".join(parts) + ".")
+    if cpus.num_cores < cpus.num_hardware_threads:
+        parts.append(f"{cpus.num_hardware_threads} hardware threads count once per core")
+    if cpus.quota is not None and cpus.quota < cpus.num_hardware_threads:
+        parts.append(f"the control group allows {cpus.quota:g} CPUs")
+    return ThreadChoice(cpus.within_quota(cpus.num_fast_cores), "; ".join(parts) + ".")
+
+
+def thread_candidates(root: Path = Path("/"), affinity: Iterable[int] | None = None) -> tuple[int, ...]:
+    """Numbers of threads that are worth measuring, the choice of `choose_threads` first; at most four.
+
+    The others are all physical cores, all hardware threads, and one fewer than the usual choice from 3 on,
+    which leaves a core to other programs and needs hardly longer where memory is the limit.
+
+    Args:
+        root: see `choose_threads`.
+        affinity: see `choose_threads`.
+    """
+    cpus = _usable_cpus(root, affinity)
+    usual = cpus.within_quota(cpus.num_fast_cores)
+    fewer = usual - 1 if usual >= _LEAST_TO_SPARE_ONE else usual
+    more = (cpus.within_quota(cpus.num_cores), cpus.within_quota(cpus.num_hardware_threads))
+    return tuple(dict.fromkeys((usual, fewer, *more)))
 
 
 def parse_cpu_list(text: str) -> frozenset[int]:
@@ -61,6 +75,25 @@ def parse_cpu_list(text: str) -> frozenset[int]:
         first, _, last = part.partition("-")
         cpus.update(range(int(first), int(last or first) + 1))
     return frozenset(cpus)
+
+
+@dataclass(frozen=True, slots=True)
+class _UsableCpus:
+    """What this process may run on; `quota` is in CPUs' worth of time, None if unlimited."""
+
+    num_hardware_threads: int
+    num_cores: int
+    num_fast_cores: int
+    quota: float | None
+
+    def within_quota(self, num_threads: int) -> int:
+        return max(1, num_threads if self.quota is None else min(num_threads, int(self.quota)))
+
+
+def _usable_cpus(root: Path, affinity: Iterable[int] | None) -> _UsableCpus:
+    cpus = _allowed_cpus(root, affinity)
+    cores = _one_cpu_per_core(root, cpus)
+    return _UsableCpus(len(cpus), len(cores), len(_fast_cores(root, cores)), _cpu_quota(root))
 
 
 def _allowed_cpus(root: Path, affinity: Iterable[int] | None) -> list[int]:

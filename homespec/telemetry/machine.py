@@ -5,6 +5,7 @@ Every reader takes the root of a file tree, so that recorded machines can be rea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from homespec.runtime.cgroups import ControlGroup, control_groups, read_integer,
 LEAST_MARGIN_BYTES = 300_000_000
 MARGIN_FRACTION = 0.1
 
+# Above this load per CPU, the work of other programs shows in whatever is measured.
+_HIGH_LOAD = 0.5
 # Version 1 writes "no limit" as the largest multiple of a page.
 _NO_LIMIT = 1 << 60
 
@@ -106,6 +109,11 @@ def memory_pressure_percent(root: Path = Path("/")) -> float | None:
             values = dict(field.split("=", 1) for field in fields[1:] if "=" in field)
             return float(values.get("avg10", 0))
     return None
+
+
+def is_busy() -> bool:
+    """Whether programs had so much to do in the last minute that times measured now may be too high."""
+    return os.getloadavg()[0] > _HIGH_LOAD * (os.cpu_count() or 1)
 
 
 def _read_meminfo(root: Path) -> dict[str, int]:

@@ -21,6 +21,7 @@ def summarize(
     memory: ProcessMemory,
     major_faults: int,
     text_kind: str | None = None,
+    speedup: float | None = None,
 ) -> GenerationStats:
     """Adds the steps of one reply up.
 
@@ -34,6 +35,7 @@ def summarize(
         memory: of this process, after the last step.
         major_faults: during the request.
         text_kind: what the router took the text for.
+        speedup: over plain decoding, as the controller estimates it.
     """
     drafted = [step for step in steps if step.num_draft_tokens]
     num_draft_tokens = sum(step.num_draft_tokens for step in drafted)
@@ -64,6 +66,7 @@ def summarize(
         rss_file_bytes=memory.rss_file_bytes,
         major_faults=major_faults,
         text_kind=text_kind,
+        speedup=speedup,
         width_counts=dict(sorted(Counter(step.width for step in steps if step.width).items())),
     )
 

@@ -73,7 +73,6 @@ def test_the_thorough_form(tmp_path: Path, tiny_target: Path) -> None:
     measured = output(calibrate(tmp_path, str(tiny_target), "-d", "off", "--thorough", "--json"))
     assert measured["target"]["thorough"]
     assert measured["target"]["target"]["curve"]["widths"] == [*range(1, 17), 24, 32]
-    assert measured["threads"][0]["num_threads"] == 1
 
 
 def test_a_model_that_cannot_roll_back(tmp_path: Path, tiny_recurrent: Path) -> None:

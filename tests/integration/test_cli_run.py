@@ -84,6 +84,14 @@ class TestWithSmolLM2:
         second = homespec(*flags, "Hi", HOMESPEC_STATE=str(tmp_path))
         assert "Measuring" not in second.stderr
 
+    def test_a_measurement_for_something_else_is_told(self, tmp_path: Path) -> None:
+        flags = ["--draft-length", "auto", "-d", "ngram", "-c", "256", "-n", "4", "Hi"]
+        state = {"HOMESPEC_STATE": str(tmp_path)}
+        homespec("--threads", "1", *flags, **state)
+        again = homespec("--threads", "2", *flags, **state).stderr.splitlines()
+        assert again[0].endswith("for something else (threads: 1, now 2; batch threads: 1, now 2).")
+        assert again[1].startswith("Measuring how fast this machine is")
+
     def test_without_a_measurement_there_is_no_speculation(self, tmp_path: Path) -> None:
         flags = ["--draft-length", "auto", "--no-calibrate", "--max-tokens", "8", "--json"]
         reply = json.loads(homespec(*flags, "Hi", HOMESPEC_STATE=str(tmp_path)).stdout)

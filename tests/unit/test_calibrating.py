@@ -9,7 +9,7 @@ import pytest
 from homespec.calibration.costs import DrafterCosts, TargetCosts
 from homespec.calibration.curve import CostCurve
 from homespec.calibration.store import Calibration, CalibrationKey
-from homespec.engine.calibrating import is_hopeless
+from homespec.engine.forecast import is_hopeless
 
 KEY = CalibrationKey("0" * 32, 2, 2, "f16", True, True, "llama 1, GCC", "A CPU", "2 cores")
 WIDTHS = tuple(range(1, 17))

@@ -43,23 +43,11 @@ def test_lines_between_and_beyond() -> None:
 def test_a_single_width_counts_for_each_token() -> None:
     curve = CostCurve((1,), (8, 8), (0.5,), (0.5,))
     assert curve.seconds(4, 100) == 2.0
-    assert curve.cheapest_from(4, 100) == (4, 2.0)
-
-
-def test_padding_where_it_is_cheaper() -> None:
-    assert CURVE.cheapest_from(1, 100) == (1, 1.0)
-    assert CURVE.cheapest_from(3, 100) == (8, 2.0)
-    assert CURVE.cheapest_from(9, 100) == (9, 2.0)
 
 
 @given(curves(), st.integers(1, 64), st.integers(0, 10_000))
-def test_times_are_positive_and_cheapest_is_cheapest(curve: CostCurve, width: int, depth: int) -> None:
-    seconds = curve.seconds(width, depth)
-    assert 0 < seconds < math.inf
-    best_width, best = curve.cheapest_from(width, depth)
-    assert best_width >= width
-    assert best == curve.seconds(best_width, depth)
-    assert all(best <= curve.seconds(m, depth) for m in curve.widths if m >= width)
+def test_times_are_positive(curve: CostCurve, width: int, depth: int) -> None:
+    assert 0 < curve.seconds(width, depth) < math.inf
 
 
 @given(curves(), st.integers(0, 10_000))
@@ -139,9 +127,22 @@ class TestRunning:
         running = RunningCurve(CURVE)
         for _ in range(50):
             running.observe(2, 100, 1.4 * CURVE.seconds(2, 100))
-        refined = running.refined()
+        later = RunningCurve(CURVE)
+        later.recall(json.loads(json.dumps(running.to_json())))
         for width, depth in itertools.product(CURVE.widths, CURVE.depths_tokens):
-            assert refined.seconds(width, depth) == pytest.approx(running.seconds(width, depth))
+            assert later.seconds(width, depth) == running.seconds(width, depth)
+        running.observe(4, 100, 1.0)
+        later.observe(4, 100, 1.0)
+        assert later.seconds(2, 100) == running.seconds(2, 100)
+
+    @pytest.mark.parametrize(
+        "data", [{}, {"shared": math.nan, "widths": []}, {"shared": 0, "widths": [[1, math.inf, 1]]}]
+    )
+    def test_what_cannot_have_been_learned_changes_nothing(self, data: dict[str, object]) -> None:
+        running = RunningCurve(CURVE)
+        with pytest.raises((ValueError, KeyError, TypeError)):
+            running.recall(data)
+        assert running.seconds(2, 100) == CURVE.seconds(2, 100)
 
 
 def test_equality_behind_the_first_block_must_be_proven_there() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from homespec.calibration import store
+from homespec.calibration import fingerprint
 from homespec.calibration.costs import DrafterCosts, TargetCosts, WidthEquality
 from homespec.calibration.curve import CostCurve
 from homespec.calibration.fingerprint import build_compiler, cpu_name, elf_comments, model_identity
@@ -65,6 +65,11 @@ def test_a_difference_makes_it_stale_and_is_told() -> None:
     assert stale_calibrations(replace(KEY, model="f" * 32)) == []
 
 
+def test_changes_in_one_line_leave_long_values_out() -> None:
+    now = replace(KEY, num_threads=8, build="llama-cpp-python 1, GCC 12, " + "AVX " * 20)
+    assert now.changes(KEY) == "threads: 4, now 8; another llama.cpp"
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"[]", b"null", b'{"format": 1}', b'{"format": 99}', b"\xff\xfe", b'{"format": 1, "key": 3}'],
@@ -118,7 +123,7 @@ def test_model_identity_sees_the_end_and_the_size(tmp_path: Path) -> None:
 
 
 def test_the_key_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "build_fingerprint", lambda: "a build")
+    monkeypatch.setattr(fingerprint, "build_fingerprint", lambda: "a build")
     (tmp_path / "model.gguf").write_bytes(b"weights")
     key = make_key(
         tmp_path / "model.gguf", num_threads=3, num_batch_threads=None, kv_type="f16", repack=True, mmap=True

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from homespec.contracts import Going, KeepGoing
 from homespec.drafting.acceptance import AcceptanceModel
-from homespec.drafting.control import Arm, Controller
+from homespec.drafting.control import Arm, Controller, Ledger
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.length import Rates, best_cut
 from homespec.records import Draft, SamplingParams, StepRecord
@@ -104,6 +104,52 @@ def test_a_jump_in_the_curve_is_stepped_over_or_stopped_at() -> None:
     assert widths.count(5) > 0.8 * len(widths)
 
 
+def even_widths_only(width: int) -> float:
+    """Like a Q8_0 target: an odd width is as dear as twice the width."""
+    return 1 + 0.2 * (width - 1) + (2.0 if width % 2 and width > 1 else 0)
+
+
+class TwoAtATime(Oracle):
+    """Never knows more than two tokens."""
+
+    def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
+        return super().propose(tokens, min(2, max_tokens), keep_going)
+
+
+def test_a_decode_is_padded_where_a_wider_one_costs_less() -> None:
+    target, prompt = TableModel.random(3, 8), [1, 2]
+    text = list(prompt)
+    for _ in range(200):
+        text.append(int(target.next_logits(text).argmax()))
+    controller = pinned(even_widths_only, Arm(TwoAtATime(text[2:], 2, 0.9, 8)), max_length=10)
+    reply = make_reply(
+        prompt, make_sampling(GREEDY).verifier, drafter=controller, lengths=controller, max_tokens=150
+    )
+    steps = run(target, reply)
+    assert reply.tokens == text[:152]
+    assert {(step.num_draft_tokens, step.width) for step in steps[:-2]} == {(2, 4)}
+    # There is no room for padding where a reply must end.
+    assert controller.propose(text[:9], 2, lambda _confidence: Going.ON).padding == 0
+
+
+def test_padding_stays_within_what_may_be_decoded() -> None:
+    steps, _ = oracle_run(1.0, lambda width: 1.0 if width in (1, 11) else 0.9 * width, count=25)
+    assert max(step.width for step in steps) <= 11
+    assert sum(len(step.tokens) for step in steps) == 25
+
+
+def test_the_gain_of_each_kind_of_text_is_kept() -> None:
+    ledger = Ledger()
+    for _ in range(400):
+        ledger.add("code", 3, 2.0)
+        ledger.add("chat", 1, 1.0)
+    assert ledger.gains["code"].speedup == pytest.approx(1.5, rel=0.05)
+    assert ledger.gains["chat"].speedup == pytest.approx(1.0)
+    for _ in range(4000):
+        ledger.add("code", 1, 1.0)
+    assert ledger.gains["code"].speedup == pytest.approx(1.0, rel=0.1)
+
+
 def test_pinned_runs_repeat() -> None:
     first, _ = oracle_run(0.8, typical, token_seconds=0.2)
     second, _ = oracle_run(0.8, typical, token_seconds=0.2)
@@ -123,7 +169,7 @@ def test_the_cut_is_the_best_of_all(acceptance: list[float], costs: list[float],
         for probability in acceptance[:length]:
             survival *= probability
             tokens += survival
-        return tokens - speed * costs[length] / costs[0]
+        return tokens - speed * (min(costs[length:]) if length else costs[0]) / costs[0]
 
     length, found = best_cut(rates, acceptance)
     assert found == pytest.approx(max(value(n) for n in range(len(acceptance) + 1)))

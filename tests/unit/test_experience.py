@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,11 +57,20 @@ def test_pinned_runs_neither_read_nor_write_it() -> None:
         "",
         "[]",
         "not json",
-        json.dumps({"ngram": None}),
-        json.dumps({"ngram": []}),
-        json.dumps({"ngram": {"acceptance": []}}),
-        json.dumps({"ngram": {"acceptance": {"code": 3}, "tallies": {}, "usual_acceptance": 1}}),
-        json.dumps({"ngram": {"acceptance": {}, "tallies": {"code": {"x": 1}}, "usual_acceptance": "y"}}),
+        json.dumps({"drafters": None, "gains": None, "costs": None, "measured_at": None}),
+        json.dumps({"drafters": {"ngram": []}, "gains": {"code": {}}, "costs": []}),
+        json.dumps({"drafters": {"ngram": {"acceptance": []}}, "gains": {"code": {"tokens": -1}}}),
+        json.dumps(
+            {"drafters": {"ngram": {"acceptance": {"code": 3}, "tallies": {}, "usual_acceptance": 1}}}
+        ),
+        json.dumps(
+            {
+                "drafters": {
+                    "ngram": {"acceptance": {}, "tallies": {"code": {"x": 1}}, "usual_acceptance": "y"}
+                },
+                "gains": {"code": {"tokens": 1, "plain_steps": 0}},
+            }
+        ),
     ],
 )
 def test_foreign_files_are_as_good_as_none(content: str, tmp_path: Path) -> None:
@@ -68,3 +78,32 @@ def test_foreign_files_are_as_good_as_none(content: str, tmp_path: Path) -> None
     (path,) = (tmp_path / "experience").iterdir()
     path.write_text(content)
     assert learned(make()) == pytest.approx(0.5)
+
+
+def test_what_real_steps_cost_is_kept_until_the_next_calibration() -> None:
+    control = make()
+    control.controller([SuffixDrafter()], 8, sampled_drafts=False)
+    before = control.foretell("code", 100)[0]
+    for _ in range(100):
+        control._curve.observe(1, 100, 0.5 / before)
+    control.save()
+    later = make()
+    assert later.foretell("code", 100)[0] == control.foretell("code", 100)[0] > 1.5 * before
+    assert make(pinned=True).foretell("code", 100)[0] == pytest.approx(before)
+    target = calibrations(0.3, 0.2)[0]
+    assert target is not None
+    anew = Control([replace(target, measured_at=target.measured_at + 1)], 4096, pinned=False, strict=False)
+    assert anew.foretell("code", 100)[0] == pytest.approx(before)
+
+
+def test_the_foretold_speed_follows_what_each_kind_of_text_yielded() -> None:
+    control = make()
+    controller = control.controller([SuffixDrafter()], 8, sampled_drafts=False)
+    plain, predicted = control.foretell("code", 100)
+    assert predicted == plain
+    for _ in range(1000):
+        controller._ledger.add("code", 3, 2.0)
+    control.save()
+    for later in (control, make(), make(pinned=True)):
+        assert later.foretell("code", 100)[1] == pytest.approx(1.5 * plain, rel=0.05)
+        assert later.foretell("chat", 100)[1] == pytest.approx(plain)

@@ -12,6 +12,13 @@ from homespec.drafting.router import KINDS, Kind, classify, in_structured_span, 
 ACCURACY_FLOOR = 0.9
 
 LABELLED: dict[Kind, list[str]] = {
+    "editing": [
+        'Complete this function.\n\n```python\ndef mean(values):\n    """Average of the values."""\n```',
+        "It crashes. Fix it.\n\nclass Stack:\n    def pop(self):\n        return self.items.pop(0)\n",
+        "Refactor to async/await:\n\nfunction load(url) {\n  return fetch(url).then(r => r.json());\n}",
+        "Add error handling to\n\nfn read(path: &str) -> String {\n    fs::read_to_string(path).unwrap()\n}",
+        "이 함수에 타입 힌트를 붙여 줘.\n\ndef area(width, height):\n    return width * height\n",
+    ],
     "code": [
         "Write a Python function that merges two sorted lists.",
         'Why does this loop never end?\n```c\nwhile (i < 10) { printf("%d", i); }\n```',

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from homespec.runtime.threads import ThreadChoice, choose_threads, parse_cpu_list
+from homespec.runtime.threads import ThreadChoice, choose_threads, parse_cpu_list, thread_candidates
 from tests.support import machine_trees as trees
 
 
@@ -44,6 +44,43 @@ def test_recorded_machines(
     tmp_path: Path, build: Callable[[Path], Path], num_cpus: int, expected: ThreadChoice
 ) -> None:
     assert choose_threads(build(tmp_path), affinity=range(num_cpus)) == expected
+
+
+@pytest.mark.parametrize(
+    ("build", "num_cpus", "expected"),
+    [
+        (trees.pi4, 4, (4, 3)),
+        (trees.rk3588, 8, (4, 3, 8)),
+        (trees.intel_hybrid, 16, (4, 3, 12, 16)),
+        (trees.smt_mini_pc, 12, (6, 5, 12)),
+        (trees.docker, 12, (2,)),
+        (trees.docker_v1, 12, (2,)),
+        (trees.lxc, 16, (2, 4)),
+    ],
+)
+def test_candidates_on_recorded_machines(
+    tmp_path: Path, build: Callable[[Path], Path], num_cpus: int, expected: tuple[int, ...]
+) -> None:
+    root = build(tmp_path)
+    assert thread_candidates(root, range(num_cpus)) == expected
+    assert expected[0] == choose_threads(root, range(num_cpus)).num_threads
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"), [(0.5, (1,)), (1.0, (1,)), (3.9, (3, 2)), (6.0, (6, 5)), (9.0, (6, 5, 9))]
+)
+def test_candidates_stay_within_the_quota(tmp_path: Path, quota: float, expected: tuple[int, ...]) -> None:
+    trees.smt_mini_pc(tmp_path)
+    trees.add_cgroup2(tmp_path, {"": {"cpu.max": f"{int(quota * 100_000)} 100000"}}, own="/")
+    assert thread_candidates(tmp_path, range(12)) == expected
+    # Another quota makes other candidates, so it must show in what calibrations depend on.
+    assert f"allows {quota:g} CPUs" in choose_threads(tmp_path, range(12)).reason
+
+
+def test_one_core_and_two_cores_leave_no_choice(tmp_path: Path) -> None:
+    assert thread_candidates(tmp_path, range(1)) == (1,)
+    assert thread_candidates(tmp_path, range(2)) == (2,)
+    assert thread_candidates(tmp_path, range(3)) == (3, 2)
 
 
 def test_affinity_decides_before_the_kind_of_core(tmp_path: Path) -> None:

@@ -1,0 +1,203 @@
+"""What the benchmarks that answer prompts share: runs, and ratios of speeds with their intervals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from homespec.engine.engine import Engine
+from homespec.records import RequestParams, SamplingParams
+from homespec.runtime.state import STATE_VARIABLE, state_directory
+
+Amounts = npt.NDArray[np.float64]
+"""Shape (num_prompts, 2): tokens and seconds of each prompt's reply."""
+Part = Literal["whole", "decode"]
+
+SEED = 20_260_101
+_NUM_RESAMPLES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One reply of one arm to one prompt.
+
+    Attributes:
+        suite, number: which prompt; numbers begin with 0.
+        arm: who answered.
+        tokens, seconds: of the whole reply: prompt, drafting, everything.
+        decode_tokens, decode_seconds: after the first step.
+        prefill_seconds, draft_seconds, verify_seconds, sample_seconds: parts of `seconds`.
+        text_kind: what the controller took the text for; None without one.
+        finish_reason: why the reply ended.
+        token_ids: of the reply.
+        widths, drafted, accepted, drafters: of each step: the width of the decode, draft tokens that were
+            judged and accepted, who drafted.
+    """
+
+    suite: str
+    number: int
+    arm: str
+    tokens: int
+    seconds: float
+    decode_tokens: int
+    decode_seconds: float
+    prefill_seconds: float
+    draft_seconds: float
+    verify_seconds: float
+    sample_seconds: float
+    text_kind: str | None
+    finish_reason: str
+    token_ids: tuple[int, ...]
+    widths: tuple[int, ...]
+    drafted: tuple[int, ...]
+    accepted: tuple[int, ...]
+    drafters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A ratio of two speeds.
+
+    Attributes:
+        value: of the sums over all prompts.
+        resampled: what it would have been with other prompts of the kind (bootstrap).
+    """
+
+    value: float
+    resampled: npt.NDArray[np.float64]
+
+    def interval(self) -> tuple[float, float]:
+        """Where 90% of the resampled ratios lie."""
+        low, high = np.quantile(self.resampled, (0.05, 0.95))
+        return float(low), float(high)
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        return f"{self.value:.3f} ({low:.2f} to {high:.2f})"
+
+
+def read_prompts(suite: Path, num_prompts: int) -> list[str]:
+    """The first prompts of a suite; ends the program if there are none."""
+    lines = suite.read_text(encoding="utf-8").splitlines()[:num_prompts]
+    return [json.loads(line)["prompt"] for line in lines] or sys.exit(f"{suite} has no prompts.")
+
+
+def request(number: int, temperature: float, max_tokens: int) -> RequestParams:
+    """The request for a suite's prompt of this number."""
+    sampling = SamplingParams(temperature=temperature, top_k=0, top_p=1.0, min_p=0.0, seed=number)
+    return RequestParams(sampling, max_tokens=max_tokens)
+
+
+def answer(engine: Engine, tokens: list[int], params: RequestParams, place: tuple[str, int, str]) -> Run:
+    """Generates a whole reply; ends the program if the drafter was dropped on the way.
+
+    Args:
+        engine: what answers.
+        tokens: the prompt.
+        params: of the request.
+        place: suite, number and arm.
+    """
+    start = time.perf_counter()
+    generation = engine.generate(tokens, params)
+    for _ in generation:
+        pass
+    seconds = time.perf_counter() - start
+    reply, steps = generation.reply, generation.steps
+    if reply.plan.reason in ("would_page", "drafter_failed", "cannot_roll_back"):
+        sys.exit(f"The drafter was dropped, so there is nothing to compare: {reply.plan.explanation}")
+    stats = reply.stats
+    return Run(
+        *place,
+        tokens=stats.completion_tokens,
+        seconds=seconds,
+        decode_tokens=sum(len(step.tokens) for step in steps[1:]),
+        decode_seconds=stats.decode_seconds,
+        prefill_seconds=stats.prefill_seconds,
+        draft_seconds=stats.draft_seconds,
+        verify_seconds=stats.verify_seconds,
+        sample_seconds=stats.sample_seconds,
+        text_kind=stats.text_kind,
+        finish_reason=reply.finish_reason,
+        token_ids=reply.token_ids,
+        widths=tuple(step.width for step in steps),
+        drafted=tuple(step.num_draft_tokens for step in steps),
+        accepted=tuple(step.num_accepted_tokens for step in steps),
+        drafters=tuple(step.drafter for step in steps),
+    )
+
+
+def amounts(runs: Sequence[Run], part: Part = "whole") -> Amounts:
+    """Tokens and seconds of whole replies, or of what came after their first steps."""
+    if part == "decode":
+        return np.array([(run.decode_tokens, run.decode_seconds) for run in runs], dtype=float)
+    return np.array([(run.tokens, run.seconds) for run in runs], dtype=float)
+
+
+def speed(pairs: Amounts) -> float:
+    """Tokens per second, over all prompts."""
+    tokens, seconds = pairs.sum(axis=0)
+    return float(tokens / seconds)
+
+
+def compare(ours: Amounts, base: Amounts, generator: np.random.Generator) -> Ratio:
+    """How much faster ours is than the base, on the same prompts.
+
+    The interval comes from drawing prompts with replacement, the same ones for both: prompts differ far more
+    than the two replies to one of them.
+    """
+    picks = generator.integers(0, len(ours), (_NUM_RESAMPLES, len(ours)))
+    our_sums, base_sums = ours[picks].sum(axis=1), base[picks].sum(axis=1)
+    # Replies of a single step have no decode seconds: their ratio is no number.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        resampled = (our_sums[:, 0] / our_sums[:, 1]) / (base_sums[:, 0] / base_sums[:, 1])
+        return Ratio(speed(ours) / speed(base), resampled)
+
+
+def geometric_mean(ratios: Sequence[Ratio]) -> Ratio:
+    """Over suites, whose prompts were drawn independently."""
+    value = np.exp(np.mean([np.log(ratio.value) for ratio in ratios]))
+    return Ratio(float(value), np.exp(np.mean([np.log(ratio.resampled) for ratio in ratios], axis=0)))
+
+
+def append_records(path: Path | None, runs: Sequence[Run], summary: dict[str, object]) -> None:
+    """Keeps a suite's runs and its summary as lines of JSON; the field `record` tells them apart."""
+    if path is None:
+        return
+    records = [*({"record": "run", **asdict(run)} for run in runs), {"record": "suite", **summary}]
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+@contextlib.contextmanager
+def experience(*, fresh: bool) -> Iterator[None]:
+    """Fresh, engines opened inside know nothing of what earlier runs learned of drafters, and keep nothing.
+
+    Calibrations stay, unless they are made inside.
+    """
+    if not fresh:
+        yield
+        return
+    known = state_directory()
+    named = os.environ.get(STATE_VARIABLE)
+    with tempfile.TemporaryDirectory() as directory:
+        for entry in known.glob("*"):
+            if entry.name != "experience":
+                Path(directory, entry.name).symlink_to(entry.resolve())
+        os.environ[STATE_VARIABLE] = directory
+        try:
+            yield
+        finally:
+            os.environ.pop(STATE_VARIABLE)
+            if named is not None:
+                os.environ[STATE_VARIABLE] = named

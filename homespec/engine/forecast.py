@@ -1,0 +1,70 @@
+"""How fast a plan will be, from stored measurements alone. Imports neither llama.cpp nor NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from homespec.calibration.curve import RunningCurve
+from homespec.calibration.store import Calibration, remembered_calibration
+from homespec.drafting.length import Rates, best_hope
+from homespec.engine.experience import Experience
+from homespec.engine.preparing import Preparation
+from homespec.engine.settings import AUTO_DRAFT_LENGTH
+
+DEPTH_TOKENS = 512
+"""The speed is foretold behind so many tokens: a prompt and half a reply of usual length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The speed to expect.
+
+    Attributes:
+        plain_tokens_per_second: of plain decoding.
+        tokens_per_second: by kind of text, of decoding under control, as far as such text has been seen.
+        draft_is_hopeless: the draft model would cost more than it could ever give, and is not loaded.
+    """
+
+    plain_tokens_per_second: float
+    tokens_per_second: dict[str, float]
+    draft_is_hopeless: bool
+
+
+def foretell(preparation: Preparation) -> Forecast | None:
+    """The forecast for a plan; None when the target was not measured here."""
+    settings, option = preparation.settings, preparation.option
+    wanted = {"repack": settings.repack, "mmap": settings.mmap}
+    target = remembered_calibration(preparation.target.model.path, kv_type=settings.kv_type, **wanted)
+    if target is None or target.target is None:
+        return None
+    calibrations = [target]
+    hopeless = False
+    if option.kind == "draft" and preparation.draft is not None:
+        path = preparation.draft.model.path
+        draft = remembered_calibration(path, kv_type=option.draft_kv_type, **wanted)
+        hopeless = settings.draft == "auto" and is_hopeless([target, draft])
+        if draft is not None and not hopeless:
+            calibrations.append(draft)
+    curve = RunningCurve(target.target.curve)
+    experience = Experience(calibrations)
+    experience.recall_costs(curve)
+    plain = 1 / curve.seconds(1, min(DEPTH_TOKENS, option.context_tokens))
+    gains = experience.recall_gains() if preparation.reason == "on" else {}
+    return Forecast(plain, {kind: plain * gain.speedup for kind, gain in gains.items()}, hopeless)
+
+
+def is_hopeless(calibrations: Sequence[Calibration | None]) -> bool:
+    """Whether the draft model could not pay if it were nearly always right; False where that is not known.
+
+    Args:
+        calibrations: of the target and of the draft model.
+    """
+    target, drafter = calibrations
+    if target is None or target.target is None or drafter is None or drafter.drafter is None:
+        return False
+    curve = target.target.curve
+    depth_tokens = curve.depths_tokens[0]
+    rates = Rates(curve, depth_tokens, 1.0, 1 + AUTO_DRAFT_LENGTH)
+    token_steps = drafter.drafter.seconds_per_token / curve.seconds(1, depth_tokens)
+    return best_hope(rates, token_steps) <= rates.plain()
