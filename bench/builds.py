@@ -141,15 +141,13 @@ def tokens_per_plain(seconds: Mapping[int, float], plain_seconds: float) -> dict
 
 def show_kernels() -> None:
     """Prints which kernels this process has loaded, and what compiled them."""
-    from homespec.calibration.fingerprint import elf_comments
     from homespec.runtime import binding  # noqa: F401 - loads llama.cpp
+    from homespec.runtime.compiler import library_compiler
 
     # Asked of the process itself: a library that misses its neighbours may find those of another build.
     lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     files = {line.split(maxsplit=5)[-1] for line in lines if "libggml-cpu" in line}
-    kernels = [
-        f"{file}, {', '.join(elf_comments(Path(file))) or 'unknown compiler'}" for file in sorted(files)
-    ]
+    kernels = [f"{file}, {library_compiler(Path(file)) or 'unknown compiler'}" for file in sorted(files)]
     sys.stdout.write((" and ".join(kernels) or "kernels inside libllama") + "\n")
 
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
-import importlib.util
 import platform
-import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from homespec.runtime.cgroups import read_text
+from homespec.runtime.compiler import build_compiler
 from homespec.runtime.threads import choose_threads
 
 _HEADER_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 16
 _NUM_BLOCKS = 16
-_MOST_COMMENT_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,52 +76,6 @@ def build_name() -> str:
     """The beginning of the fingerprint, which does not need llama.cpp to be loaded."""
     version = importlib.metadata.version("llama-cpp-python")
     return f"llama-cpp-python {version}, {build_compiler() or 'unknown compiler'}"
-
-
-@functools.cache
-def build_compiler() -> str:
-    """The compilers that wrote ggml's kernels, such as `GCC: (Debian 12.2.0-14) 12.2.0`; empty if unknown."""
-    spec = importlib.util.find_spec("llama_cpp")  # finds, and does not import
-    for directory in (spec.submodule_search_locations if spec else None) or ():
-        for path in sorted(Path(directory, "lib").glob("libggml-cpu*.so*")):
-            return ", ".join(elf_comments(path))
-    return ""
-
-
-def elf_comments(path: Path) -> list[str]:
-    """The distinct strings in an ELF file's .comment section, sorted; none if there is no such section."""
-    try:
-        with path.open("rb") as file:
-            content = _section(file, b".comment")
-    except (OSError, struct.error):
-        return []
-    texts = {text.decode("utf-8", "replace").strip() for text in content.split(b"\0")}
-    return sorted(texts - {""})
-
-
-def _section(file: BinaryIO, name: bytes) -> bytes:
-    """The content of a section (elf(5)); empty when there is none, or the file is not 64-bit ELF."""
-    start = file.read(64)
-    if start[:5] != b"\x7fELF\x02":
-        return b""
-    order = "<" if start[5] == 1 else ">"
-    (table_offset,) = struct.unpack_from(f"{order}Q", start, 40)
-    entry_bytes, num_entries, names_index = struct.unpack_from(f"{order}HHH", start, 58)
-    headers: list[tuple[int, int, int]] = []  # name, offset, size
-    for number in range(num_entries):
-        file.seek(table_offset + number * entry_bytes)
-        header = file.read(40)
-        headers.append(struct.unpack_from(f"{order}I20xQQ", header))
-    if names_index >= len(headers):
-        return b""
-    _, names_offset, names_bytes = headers[names_index]
-    file.seek(names_offset)
-    names = file.read(min(names_bytes, _MOST_COMMENT_BYTES))
-    for name_offset, offset, size in headers:
-        if names[name_offset:].split(b"\0", 1)[0] == name:
-            file.seek(offset)
-            return file.read(min(size, _MOST_COMMENT_BYTES))
-    return b""
 
 
 def cpu_limits() -> str:

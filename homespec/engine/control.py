@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from homespec.calibration.curve import RunningCurve
 from homespec.calibration.store import Calibration
 from homespec.contracts import Drafter
-from homespec.drafting.control import Arm, Controller, Gain, Ledger
+from homespec.drafting.control import Arm, Controller
 from homespec.drafting.draft_model import DraftModelDrafter
+from homespec.drafting.ledger import Gain, Ledger
 from homespec.engine.experience import Experience
 
 

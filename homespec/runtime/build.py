@@ -2,7 +2,8 @@
 
 llama-cpp-python is compiled for the CPU that it is compiled on. A build that was carried to another machine
 (a copied .venv, pip's cache on a moved disk) may use instructions that the new CPU lacks, and dies at the
-first of them. `scripts/setup.sh` runs this module and builds anew when it fails.
+first of them. `scripts/setup.sh` runs this module and builds anew when it fails: `python -m
+homespec.runtime.build [clang]`, where a compiler is named if it was to be used.
 """
 
 from __future__ import annotations
@@ -51,11 +52,14 @@ def unsupported_features(system_info: str, cpu_features: Set[str]) -> list[str]:
 
 def _main() -> None:
     from homespec.runtime.binding import system_info
+    from homespec.runtime.compiler import build_compiler
     from homespec.runtime.cpuinfo import cpu_features
 
     missing = unsupported_features(system_info(), cpu_features())
     if missing:
         sys.exit(f"This build of llama.cpp uses {', '.join(missing)}, which this CPU does not have.")
+    if any(compiler not in build_compiler() for compiler in sys.argv[1:]):
+        sys.exit(f"This build of llama.cpp is by another compiler ({build_compiler() or 'unknown'}).")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from homespec.calibration import fingerprint
 from homespec.calibration.costs import DrafterCosts, TargetCosts, WidthEquality
 from homespec.calibration.curve import CostCurve
-from homespec.calibration.fingerprint import build_compiler, cpu_name, elf_comments, model_identity
+from homespec.calibration.fingerprint import cpu_name, model_identity
 from homespec.calibration.store import (
     Calibration,
     CalibrationKey,
@@ -131,32 +130,6 @@ def test_the_key_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (key.num_threads, key.num_batch_threads, key.build) == (3, 3, "a build")
     assert key.cpu
     assert key.cpu_limits
-
-
-def _elf(order: str, comment: bytes) -> bytes:
-    """A 64-bit ELF file with three sections: none, .shstrtab, .comment."""
-    names = b"\0.shstrtab\0.comment\0"
-    body = names + comment
-    sections = [(0, 0, 0), (1, 64, len(names)), (11, 64 + len(names), len(comment))]
-    table = b"".join(struct.pack(f"{order}I20xQQ24x", *section) for section in sections)
-    start = b"\x7fELF\x02" + (b"\x01" if order == "<" else b"\x02") + bytes(34)
-    start += struct.pack(f"{order}Q", 64 + len(body)) + bytes(10) + struct.pack(f"{order}HHH", 64, 3, 1)
-    return start + body + table
-
-
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_compilers_in_an_elf_file(order: str, tmp_path: Path) -> None:
-    path = tmp_path / "library.so"
-    path.write_bytes(_elf(order, b"GCC: 12\0clang 16\0GCC: 12\0"))
-    assert elf_comments(path) == ["GCC: 12", "clang 16"]
-    for length in (0, 3, 10, 63, 70, 150):
-        path.write_bytes(_elf(order, b"GCC: 12\0")[:length])
-        assert elf_comments(path) == []
-    assert elf_comments(tmp_path / "missing") == []
-
-
-def test_the_installed_build_names_its_compiler() -> None:
-    assert build_compiler() == "" or any(name in build_compiler() for name in ("GCC", "clang"))
 
 
 def test_cpu_names(tmp_path: Path) -> None:

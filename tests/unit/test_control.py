@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from homespec.contracts import Going, KeepGoing
 from homespec.drafting.acceptance import AcceptanceModel
-from homespec.drafting.control import Arm, Controller, Ledger
+from homespec.drafting.control import Arm, Controller
 from homespec.drafting.draft_model import DraftModelDrafter
+from homespec.drafting.ledger import Ledger
 from homespec.drafting.length import Rates, best_cut
 from homespec.records import Draft, SamplingParams, StepRecord
 from homespec.sampling import make_sampling

@@ -1,0 +1,83 @@
+"""What steps yielded and what they took. Time is counted in plain steps: decodes of one token.
+
+So what was learned in a busy hour holds in a quiet one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# Sums of tokens and time forget with this factor per step: a memory of some 60 steps.
+_FORGETTING = 0.984
+# Tries may take this share of all time.
+_PROBE_SHARE = 0.008
+# How far back the foretold speed looks.
+_GAIN_MEMORY_STEPS = 4000.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """Steps, the tokens they yielded and the time they took; all fading.
+
+    Time is counted in plain steps, so that what was learned in a busy hour holds in a quiet one.
+    """
+
+    steps: float = 0.0
+    tokens: float = 0.0
+    plain_steps: float = 0.0
+
+    def add(self, tokens: int, plain_steps: float) -> None:
+        """Takes a step into account."""
+        self.steps = self.steps * _FORGETTING + 1
+        self.tokens = self.tokens * _FORGETTING + tokens
+        self.plain_steps = self.plain_steps * _FORGETTING + plain_steps
+
+
+@dataclass(slots=True)
+class Gain:
+    """How fast a kind of text went under control, to foretell how fast the next one will go.
+
+    Attributes:
+        tokens: committed; at first, plain decoding at a weight that a few replies outweigh.
+        plain_steps: the time that took, everything included.
+    """
+
+    tokens: float = 60.0
+    plain_steps: float = 60.0
+
+    def add(self, tokens: int, plain_steps: float) -> None:
+        """Takes a step into account; what is old counts less and less."""
+        if self.plain_steps > _GAIN_MEMORY_STEPS:
+            self.tokens, self.plain_steps = self.tokens / 2, self.plain_steps / 2
+        self.tokens += tokens
+        self.plain_steps += plain_steps
+
+    @property
+    def speedup(self) -> float:
+        """Over plain decoding."""
+        return self.tokens / self.plain_steps if self.plain_steps else 1.0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What trying things out has cost, and what all steps yielded. It outlives requests.
+
+    Attributes:
+        probe_steps, total_steps: time of tries, and of everything, in plain steps. Many short requests do not
+            each try everything.
+        gains: kind of text -> how fast it went.
+    """
+
+    probe_steps: float = 0.0
+    total_steps: float = 0.0
+    gains: dict[str, Gain] = field(default_factory=dict)
+
+    @property
+    def may_try(self) -> bool:
+        """Whether another try is within the share that tries may take."""
+        return self.probe_steps <= _PROBE_SHARE * self.total_steps
+
+    def add(self, kind: str, tokens: int, plain_steps: float) -> None:
+        """Takes a step into account."""
+        self.total_steps += plain_steps
+        self.gains.setdefault(kind, Gain()).add(tokens, plain_steps)
