@@ -248,14 +248,25 @@ class Batch:
         llama_cpp.llama_batch_free(self._batch)
 
 
-def logits_view(context: Handle, num_rows: int, vocab_size: int) -> npt.NDArray[np.float32]:
-    """llama_get_logits: shape (num_rows, vocab_size), a view that the next decode overwrites."""
-    # The rows that were asked for lie one after another in the order of the batch. from_address avoids
-    # as_array's construction of a new pointer type per shape.
-    address: Any = ctypes.cast(llama_cpp.llama_get_logits(context), ctypes.c_void_p).value
-    buffer: Any = (ctypes.c_float * (num_rows * vocab_size)).from_address(address)
-    rows: npt.NDArray[np.float32] = np.frombuffer(buffer, dtype=np.float32)
-    return rows.reshape(num_rows, vocab_size)
+class LogitsViews:
+    """llama_get_logits of one context, as arrays that the next decode overwrites."""
+
+    def __init__(self, context: Handle, vocab_size: int) -> None:
+        self._context = context
+        self._vocab_size = vocab_size
+        # llama.cpp's buffer seldom moves, and making an array of an address takes longer than finding one.
+        self._known: dict[tuple[int, int], npt.NDArray[np.float32]] = {}
+
+    def rows(self, num_rows: int) -> npt.NDArray[np.float32]:
+        """Shape (num_rows, vocab_size): the rows that were asked for, in the order of the batch."""
+        pointer: Any = llama_cpp.llama_get_logits(self._context)
+        key = ctypes.addressof(pointer.contents), num_rows
+        found = self._known.get(key)
+        if found is None:
+            buffer: Any = (ctypes.c_float * (num_rows * self._vocab_size)).from_address(key[0])
+            found = np.frombuffer(buffer, dtype=np.float32).reshape(num_rows, self._vocab_size)
+            self._known[key] = found
+        return found
 
 
 def remove_from(context: Handle, position: int) -> bool:

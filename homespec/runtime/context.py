@@ -62,6 +62,7 @@ class LlamaContext:
             abort=self._abort,
         )
         self._batch = binding.Batch(BATCH_TOKENS)
+        self._logits = binding.LogitsViews(self._handle, self._vocab_size)
 
     @property
     def vocab_size(self) -> int:
@@ -105,7 +106,7 @@ class LlamaContext:
         self._cached.extend(tokens)
         if num_rows == 0:
             return np.empty((0, self._vocab_size), dtype=np.float32)
-        return binding.logits_view(self._handle, num_rows, self._vocab_size)
+        return self._logits.rows(num_rows)
 
     def truncate(self, num_tokens: int) -> None:
         """See `TokenModel.truncate`. Checked: the positions that are left must be exactly those wanted."""

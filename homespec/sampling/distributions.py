@@ -53,22 +53,27 @@ def draw(distribution: TokenDistribution, uniform: float) -> int:
         A token whose probability is above zero.
     """
     probs = distribution.probs
-    index = first_reaching(probs, uniform * float(probs.sum()), side="right")
+    index = first_reaching(probs, uniform, side="right", of_sum=True)
     while probs[index] == 0:  # Only where a sum rounded down.
         index -= 1
     return int(distribution.ids[index])
 
 
-def first_reaching(weights: npt.NDArray[np.float64], height: float, side: Literal["left", "right"]) -> int:
+def first_reaching(
+    weights: npt.NDArray[np.float64], height: float, side: Literal["left", "right"], *, of_sum: bool = False
+) -> int:
     """The first index at which the running sum of `weights` reaches `height`, up to rounding of the sums.
 
     Args:
         weights: shape (n,), none below 0.
         height: at most their sum.
         side: as in `numpy.searchsorted`: "left" lets the sum equal the height, "right" has it exceed it.
+        of_sum: the height is given as a part of the sum.
     """
     # In two levels: a running sum over a whole vocabulary takes ten times as long as the sums of its blocks.
     cumulative = np.add.reduceat(weights, np.arange(0, weights.size, _BLOCK_TOKENS)).cumsum()
+    if of_sum:
+        height *= float(cumulative[-1])
     block = min(int(np.searchsorted(cumulative, height, side=side)), cumulative.size - 1)
     start = block * _BLOCK_TOKENS
     inside = weights[start : start + _BLOCK_TOKENS]

@@ -87,7 +87,8 @@ class Processors:
         ids = self._candidates(logits, peak)
         with np.errstate(over="ignore"):  # -inf is right for a logit that far below the peak.
             weights = (logits if ids is None else logits[ids]) - peak
-            weights /= params.temperature
+            if params.temperature != 1:
+                weights /= params.temperature
         np.exp(weights, out=weights)
         kept = None
         if params.top_p < 1:
@@ -159,7 +160,7 @@ class Processors:
         """Ids, ascending, that hold the truncated support, found before any exponential; None is all."""
         params = self._params
         if 0 < params.top_k < logits.size:
-            return largest(logits, params.top_k)
+            return largest(logits, params.top_k, peak)
         if params.min_p > 0 and params.top_p == 1:
             # Slightly below the cut, for rounding; the cut itself is made on the weights, as always.
             slack = 0.01 * params.temperature + 1e-6 * abs(peak)

@@ -119,6 +119,7 @@ def test_largest_equals_a_stable_sort(seed: int, size: int, count: int, step: fl
         values = np.round(values / step) * step
     expected = sorted(range(size), key=lambda index: (-values[index], index))[:count]
     assert largest(values, count).tolist() == sorted(expected)
+    assert largest(values, count, float(values.max())).tolist() == sorted(expected)
 
 
 @st.composite
