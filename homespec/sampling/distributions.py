@@ -70,6 +70,10 @@ def first_reaching(
         side: as in `numpy.searchsorted`: "left" lets the sum equal the height, "right" has it exceed it.
         of_sum: the height is given as a part of the sum.
     """
+    if weights.size <= _BLOCK_TOKENS:
+        sums = weights.cumsum()
+        height = height * float(sums[-1]) if of_sum else height
+        return min(int(sums.searchsorted(height, side=side)), weights.size - 1)
     # In two levels: a running sum over a whole vocabulary takes ten times as long as the sums of its blocks.
     cumulative = np.add.reduceat(weights, np.arange(0, weights.size, _BLOCK_TOKENS)).cumsum()
     if of_sum:

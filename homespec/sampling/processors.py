@@ -10,15 +10,18 @@ import numpy as np
 from homespec.errors import ConfigError, DecodeError
 from homespec.records import FloatArray, IntArray, SamplingParams, TokenDistribution
 from homespec.sampling.distributions import full_support
-from homespec.sampling.truncation import largest, nucleus
+from homespec.sampling.truncation import largest, nucleus, nucleus_of_few
 from homespec.sampling.validation import check_params
+
+# Up to so many candidates, NumPy's calls take longer than what they do.
+_FEW_TOKENS = 128
 
 
 class Processors:
     """The request's sampling options, applied to rows of logits of the target or of a draft model.
 
     Rows have shape (vocab_size,), float32 or float64, and are never modified: they are views into memory of
-    llama.cpp. Exponentials are taken in the rows' own dtype; probabilities are float64.
+    llama.cpp. Exponentials of many tokens are taken in the rows' own dtype; probabilities are float64.
 
     A context is the tokens before the one that the row is for; only penalties look at it.
     """
@@ -85,6 +88,8 @@ class Processors:
         logits = self.adjusted(row, context)
         peak = float(logits[peak_index(logits)])
         ids = self._candidates(logits, peak)
+        if ids is not None and ids.size <= _FEW_TOKENS:
+            return self._of_few(logits[ids].tolist(), ids, peak)
         with np.errstate(over="ignore"):  # -inf is right for a logit that far below the peak.
             weights = (logits if ids is None else logits[ids]) - peak
             if params.temperature != 1:
@@ -101,6 +106,16 @@ class Processors:
         probs = weights.astype(np.float64)
         probs /= probs.sum()
         return TokenDistribution(full_support(logits.size) if ids is None else ids, probs)
+
+    def _of_few(self, logits: list[float], ids: IntArray, peak: float) -> TokenDistribution:
+        """The same for so few candidates that plain Python is faster than NumPy's calls."""
+        params = self._params
+        weights = [math.exp((logit - peak) / params.temperature) for logit in logits]
+        mass = params.top_p * sum(weights) if params.top_p < 1 else math.inf
+        kept = nucleus_of_few(weights, mass, params.min_p)
+        scale = sum(weights[index] for index in kept)
+        probs = np.array([weights[index] / scale for index in kept])
+        return TokenDistribution(ids[kept] if len(kept) < ids.size else ids, probs)
 
     def distributions(
         self, history: Sequence[int], draft_tokens: Sequence[int], logits: FloatArray

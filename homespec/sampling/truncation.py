@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -35,11 +37,24 @@ def largest(values: FloatArray, count: int, peak: float | None = None) -> Indice
     if kept.size == count:
         return candidates
     cut = np.partition(kept, kept.size - count)[kept.size - count]
-    chosen = kept > cut
-    ties = np.flatnonzero(kept == cut)
-    chosen[ties[: count - np.count_nonzero(chosen)]] = True
-    chosen_candidates: Indices = candidates[chosen]
-    return chosen_candidates
+    chosen: Indices = candidates[kept >= cut]
+    if chosen.size > count:  # Of those at the cut only the first.
+        above = kept > cut
+        above[np.flatnonzero(kept == cut)[: count - np.count_nonzero(above)]] = True
+        chosen = candidates[above]
+    return chosen
+
+
+def nucleus_of_few(weights: Sequence[float], mass: float, floor: float) -> list[int]:
+    """`nucleus` of so few weights that plain Python is faster than NumPy's calls."""
+    kept: list[int] = []
+    sum_kept = 0.0
+    for index in sorted(range(len(weights)), key=lambda index: -weights[index]):
+        if sum_kept >= mass or weights[index] < floor:
+            break
+        kept.append(index)
+        sum_kept += weights[index]
+    return sorted(kept)
 
 
 def _lower_bound(values: FloatArray, count: int) -> float:
