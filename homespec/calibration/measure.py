@@ -52,8 +52,9 @@ class Form:
     thorough: bool
 
 
-QUICK = Form(tuple(range(1, 17)), (64, 1024), budget_seconds=13, max_samples=3, thorough=False)
-THOROUGH = Form((*range(1, 17), 24, 32), (64, 4096), budget_seconds=300, max_samples=9, thorough=True)
+_WIDTHS = (*range(1, 17), 20, 24, 28, 32)
+QUICK = Form(_WIDTHS, (64, 1024), budget_seconds=14, max_samples=3, thorough=False)
+THOROUGH = Form(_WIDTHS, (64, 4096), budget_seconds=300, max_samples=9, thorough=True)
 
 
 def measure_target(

@@ -12,8 +12,8 @@ from homespec.planner.prices import KvType
 
 DEFAULT_CONTEXT_TOKENS = 4096
 MIN_CONTEXT_TOKENS = 16
-# The longest draft that the controller may choose.
-AUTO_DRAFT_LENGTH = 15
+# The longest draft that the controller may choose: what is copied goes fastest in the widest decodes.
+AUTO_DRAFT_LENGTH = 31
 # No cost curve that was measured pays for more.
 MAX_DRAFT_LENGTH = 32
 DEFAULT_MIN_CONFIDENCE = 0.4

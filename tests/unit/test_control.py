@@ -170,7 +170,8 @@ def test_the_cut_is_the_best_of_all(acceptance: list[float], costs: list[float],
         for probability in acceptance[:length]:
             survival *= probability
             tokens += survival
-        return tokens - speed * (min(costs[length:]) if length else costs[0]) / costs[0]
+        cost = 1.04 * min(costs[length:]) if length else costs[0]
+        return tokens - speed * cost / costs[0]
 
     length, found = best_cut(rates, acceptance)
     assert found == pytest.approx(max(value(n) for n in range(len(acceptance) + 1)))
