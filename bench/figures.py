@@ -43,6 +43,7 @@ class Run:
         token_ids: of the reply.
         widths, drafted, accepted, drafters: of each step: the width of the decode, draft tokens that were
             judged and accepted, who drafted.
+        predicted_tokens_per_second: what the reply's plan foretold; None without a controller.
     """
 
     suite: str
@@ -63,6 +64,7 @@ class Run:
     drafted: tuple[int, ...]
     accepted: tuple[int, ...]
     drafters: tuple[str, ...]
+    predicted_tokens_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,7 @@ def answer(engine: Engine, tokens: list[int], params: RequestParams, place: tupl
         drafted=tuple(step.num_draft_tokens for step in steps),
         accepted=tuple(step.num_accepted_tokens for step in steps),
         drafters=tuple(step.drafter for step in steps),
+        predicted_tokens_per_second=reply.plan.predicted_tokens_per_second,
     )
 
 
@@ -142,6 +145,16 @@ def amounts(runs: Sequence[Run], part: Part = "whole") -> Amounts:
     if part == "decode":
         return np.array([(run.decode_tokens, run.decode_seconds) for run in runs], dtype=float)
     return np.array([(run.tokens, run.seconds) for run in runs], dtype=float)
+
+
+def predicted_speed(runs: Sequence[Run]) -> float | None:
+    """Tokens per second after the first step, as the plans foretold them; None where one did not."""
+    seconds = 0.0
+    for run in runs:
+        if not run.predicted_tokens_per_second:
+            return None
+        seconds += run.decode_tokens / run.predicted_tokens_per_second
+    return sum(run.decode_tokens for run in runs) / seconds
 
 
 def speed(pairs: Amounts) -> float:

@@ -108,7 +108,17 @@ def describe(ratios: Ratios, before: Sequence[Run], after: Sequence[Run]) -> str
         f"  time, plain       {percentages(time_shares(before).items())}\n"
         f"  time, speculative {percentages(time_shares(after).items())}\n"
         f"  same text {num_equal_texts(before, after)} of {len(after)}\n"
+        f"  {foretold(after)}\n"
     )
+
+
+def foretold(runs: Sequence[Run]) -> str:
+    """What the plans foretold beside what was measured."""
+    predicted = figures.predicted_speed(runs)
+    if predicted is None:
+        return "no speed was foretold"
+    measured = figures.speed(figures.amounts(runs, "decode"))
+    return f"foretold {predicted:.2f} tokens/s, measured {measured:.2f} ({predicted / measured - 1:+.0%})"
 
 
 def summarize(ratios: Ratios, before: Sequence[Run], after: Sequence[Run]) -> dict[str, object]:
@@ -125,6 +135,7 @@ def summarize(ratios: Ratios, before: Sequence[Run], after: Sequence[Run]) -> di
         "drafts": count_drafters(after),
         "time_shares": {"plain": time_shares(before), "speculative": time_shares(after)},
         "num_equal_texts": num_equal_texts(before, after),
+        "predicted_tokens_per_second": figures.predicted_speed(after),
     }
 
 
