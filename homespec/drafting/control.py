@@ -14,7 +14,7 @@ from time import perf_counter
 from homespec.contracts import CostModel, Drafter, Going, KeepGoing
 from homespec.drafting.acceptance import AcceptanceModel
 from homespec.drafting.ledger import Gain, Ledger, Tally
-from homespec.drafting.length import Rates, best_cut, best_hope, decide_going
+from homespec.drafting.length import Rates, best_cut, best_hope, decide_going, fastest_cut
 from homespec.records import NO_DRAFT, Draft, StepRecord
 
 # An arm that does not pay is tried again within the ledger's share for tries, but not more often than once
@@ -24,9 +24,12 @@ _PROBE_EVERY = 24
 _CATCH_UP_REPAID_STEPS = 32
 # One draft in so many is verified whole, within the same share, so that its later positions are seen as well.
 _WHOLE_DRAFT_EVERY = 32
-# What a draft model is taken for before it has been tried: so many steps with this gain over the speed so
-# far. The hope is used up after a few bad steps, which bounds what trying costs.
-_HOPE_STEPS, _HOPE_TOKENS, _HOPE_GAIN = 8.0, 3.0, 1.15
+# What acceptance and costs promise counts like so many steps beside those that were made: one bad draft is no
+# verdict, and a drafter that does not keep its promise is found out.
+_PROMISE_STEPS = 12.0
+# A step that takes this many times as long as expected is taken for one that takes so long: another program's
+# work, or a page read from disk, must not be held against a drafter.
+_CLIP = 2.0
 
 
 @dataclass(slots=True)
@@ -42,7 +45,6 @@ class Arm:
         deterministic: its drafts are not sampled, and may be cut by what is in them.
         tallies: kind of text -> how the steps went in which it was asked (only where asking costs something).
         idle_steps: since it was asked last.
-        usual_acceptance: of a token that nothing is known about but that it would be drafted.
     """
 
     drafter: Drafter
@@ -53,7 +55,6 @@ class Arm:
     deterministic: bool = True
     tallies: dict[str, Tally] = field(default_factory=dict)
     idle_steps: int = 0
-    usual_acceptance: float = 0.8
 
     @property
     def is_free(self) -> bool:
@@ -67,14 +68,19 @@ class Arm:
     def learn(self, kind: str, confidence: float, *, accepted: bool) -> None:
         """Takes one judged token into account."""
         self.acceptance.setdefault(kind, AcceptanceModel()).learn(confidence, accepted)
-        self.usual_acceptance += 0.02 * (float(accepted) - self.usual_acceptance)
+        self.tally(kind).judge(accepted=accepted)
 
-    def tally(self, kind: str, rates: Rates) -> Tally:
-        """Of this kind of text; a new one starts with hope."""
-        if kind not in self.tallies:
-            tokens = _HOPE_STEPS * _HOPE_TOKENS
-            self.tallies[kind] = Tally(_HOPE_STEPS, tokens, tokens / (_HOPE_GAIN * rates.speedup))
-        return self.tallies[kind]
+    def tally(self, kind: str) -> Tally:
+        """Of this kind of text."""
+        return self.tallies.setdefault(kind, Tally())
+
+    def promise(self, kind: str, rates: Rates, num_behind: int) -> float:
+        """What a step with this drafter is worth, by its acceptance and costs, and by the steps it made."""
+        tally = self.tally(kind)
+        hope = best_hope(rates, self.token_steps, tally.acceptance)
+        record = tally.tokens - rates.speedup * tally.plain_steps
+        catch_up = rates.speedup * self.catch_up_steps * num_behind / _CATCH_UP_REPAID_STEPS
+        return (record + _PROMISE_STEPS * hope) / (tally.steps + _PROMISE_STEPS) - catch_up
 
 
 @dataclass(slots=True)
@@ -136,7 +142,8 @@ class Controller:
         self._arms = tuple(arms)
         self._max_length = max_length
         self._pinned = pinned
-        # Until measured: plain decoding, at the weight of ten steps.
+        # Of steps without a free draft: the text between its matches must be written as well, and goes no
+        # faster for what the matches yielded. Until measured: plain decoding, at the weight of ten steps.
         self._speed = Tally(10.0, 10.0, 10.0)
         self._attempt: _Attempt | None = None
         self._shadow: _Shadow | None = None
@@ -170,12 +177,15 @@ class Controller:
         plain_steps, catch_up_steps = self._time_of(step, attempt)
         self._ledger.add(self.kind, len(step.tokens), plain_steps + catch_up_steps)
         self.gain.add(len(step.tokens), plain_steps + catch_up_steps)
-        self._speed.add(len(step.tokens), plain_steps)
         arm = attempt.arm
+        expected_steps = self._expected_steps(step, attempt)
+        plain_steps = min(max(plain_steps, expected_steps / _CLIP), expected_steps * _CLIP)
+        if arm is None or not arm.is_free:
+            self._speed.add(len(step.tokens), plain_steps)
         if arm is None:
             return
         if attempt.num_drawn:
-            arm.tally(self.kind, attempt.rates).add(len(step.tokens), plain_steps)
+            arm.tally(self.kind).add(len(step.tokens), plain_steps)
             if attempt.is_probe:
                 lost_steps = plain_steps - len(step.tokens) / attempt.rates.speedup
                 self._ledger.probe_steps += max(0.0, lost_steps) + catch_up_steps
@@ -190,16 +200,22 @@ class Controller:
         """
         rates, arm = attempt.rates, attempt.arm
         if self._pinned:
-            drawing = attempt.num_drawn * arm.token_steps if arm else 0.0
-            verifying = self._costs.seconds(step.width, rates.depth_tokens) / rates.plain_seconds
-            return drawing + verifying, arm.catch_up_steps * attempt.num_behind if arm else 0.0
+            catch_up_steps = arm.catch_up_steps * attempt.num_behind if arm else 0.0
+            return self._expected_steps(step, attempt), catch_up_steps
         if arm is not None and attempt.num_drawn:
             drawn = (attempt.draft_seconds - attempt.catch_up_seconds) / attempt.num_drawn
-            arm.token_steps += 0.05 * (drawn / rates.plain_seconds - arm.token_steps)
+            drawn_steps = min(drawn / rates.plain_seconds, _CLIP * arm.token_steps)
+            arm.token_steps += 0.05 * (drawn_steps - arm.token_steps)
         self._costs.observe(step.width, rates.depth_tokens, step.verify_seconds)
         plain_seconds = self._costs.seconds(1, rates.depth_tokens)
         seconds = step.draft_seconds + step.verify_seconds + step.sample_seconds - attempt.catch_up_seconds
         return seconds / plain_seconds, attempt.catch_up_seconds / plain_seconds
+
+    def _expected_steps(self, step: StepRecord, attempt: _Attempt) -> float:
+        """What drafting and verifying should have taken, in plain steps."""
+        rates, arm = attempt.rates, attempt.arm
+        drawing = attempt.num_drawn * arm.token_steps if arm else 0.0
+        return drawing + self._costs.seconds(step.width, rates.depth_tokens) / rates.plain_seconds
 
     # The loop's drafter.
 
@@ -234,7 +250,7 @@ class Controller:
             return value
         self._num_offers += 1
         acceptance = [arm.probability(self.kind, confidence) for confidence in draft.confidences]
-        length, draft_value = best_cut(rates, acceptance)
+        length, draft_value = fastest_cut(rates, acceptance)
         if length == 0 or draft_value <= value:
             self._shadow = self._shadow or _Shadow(arm, len(tokens), draft)
             return value
@@ -244,17 +260,14 @@ class Controller:
     def _choose_costly(self, attempt: _Attempt, value: float, tokens: Sequence[int]) -> Arm | None:
         """The arm whose record promises more than `value`, or one that is due for a probe."""
         chosen = None
-        speedup = attempt.rates.speedup
         for arm in self._arms:
             if arm.is_free:
                 continue
             self._num_offers += 1
             if best_hope(attempt.rates, arm.token_steps) <= value:
                 continue
-            tally = arm.tally(self.kind, attempt.rates)
-            promise = (tally.tokens - speedup * tally.plain_steps) / tally.steps
             behind = arm.behind(tokens)
-            promise -= speedup * arm.catch_up_steps * behind / _CATCH_UP_REPAID_STEPS
+            promise = arm.promise(self.kind, attempt.rates, behind)
             arm.idle_steps += 1
             if promise > value:
                 value, chosen = promise, arm
@@ -274,6 +287,7 @@ class Controller:
         """A draft, token by token, as long as going on is worth it."""
         rates = attempt.rates
         max_length = rates.largest_width - 1
+        usual = arm.tally(self.kind).acceptance
         acceptance: list[float] = []
 
         def keep_going(confidence: float) -> Going:
@@ -282,9 +296,7 @@ class Controller:
                 attempt.catch_up_seconds = max(0.0, perf_counter() - start - usual_seconds)
             attempt.num_drawn += 1
             probability = arm.probability(self.kind, confidence)
-            going = decide_going(
-                rates, acceptance, probability, arm.usual_acceptance, max_length, arm.token_steps
-            )
+            going = decide_going(rates, acceptance, probability, usual, max_length, arm.token_steps)
             acceptance.append(probability)
             return going
 

@@ -17,20 +17,32 @@ _GAIN_MEMORY_STEPS = 4000.0
 
 @dataclass(slots=True)
 class Tally:
-    """Steps, the tokens they yielded and the time they took; all fading.
+    """Steps, the tokens they yielded and the time they took, and how many drafted tokens were accepted.
 
-    Time is counted in plain steps, so that what was learned in a busy hour holds in a quiet one.
+    All fade. Before anything is known, a usual draft model's acceptance is taken for granted.
     """
 
     steps: float = 0.0
     tokens: float = 0.0
     plain_steps: float = 0.0
+    accepted: float = 8.0
+    judged: float = 10.0
 
     def add(self, tokens: int, plain_steps: float) -> None:
         """Takes a step into account."""
         self.steps = self.steps * _FORGETTING + 1
         self.tokens = self.tokens * _FORGETTING + tokens
         self.plain_steps = self.plain_steps * _FORGETTING + plain_steps
+
+    def judge(self, *, accepted: bool) -> None:
+        """Takes a drafted token into account."""
+        self.judged = self.judged * _FORGETTING + 1
+        self.accepted = self.accepted * _FORGETTING + accepted
+
+    @property
+    def acceptance(self) -> float:
+        """Part of the drafted tokens that were accepted, of those of which everything before was."""
+        return self.accepted / self.judged
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from homespec.contracts import Costs, Going
 from homespec.records import StepRecord
 
 # Acceptance per token that hardly any draft model exceeds.
-_NEARLY_ALWAYS = 0.97
+NEARLY_ALWAYS = 0.97
 # What a draft must promise beyond its cost. The best of many estimates is mostly too good: smaller gains are
 # not found again in the measured speed.
 _LEAST_GAIN = 0.04
@@ -48,7 +48,8 @@ class Rates:
 
     The long-run speed is a ratio of sums, and the length that maximises it maximises, in every step,
     tokens - speedup * time with `speedup` the speed itself (Dinkelbach's method for fractional programs). So
-    all lengths, of all drafters, 0 included, compare by this one value.
+    all lengths, of all drafters, 0 included, compare by this one value. The speed that counts is the one at
+    which the next tokens would be written otherwise.
 
     Attributes:
         costs: of the target's decodes.
@@ -127,20 +128,46 @@ def best_cut(rates: Rates, acceptance: Sequence[float]) -> tuple[int, float]:
     return best_length, best_value
 
 
-def best_hope(rates: Rates, token_steps: float) -> float:
-    """The most that a step with a draft model could be worth here, were it nearly always right.
+def fastest_cut(rates: Rates, acceptance: Sequence[float]) -> tuple[int, float]:
+    """How much to verify of a draft that cost nothing: what yields most tokens per time.
 
-    Where even that is less than plain decoding is worth, no acceptance can make up for what drafting and
-    verifying cost, and the draft model need not be tried at all.
+    Where text is being copied, the next draft will be as good, and short sure drafts beat a long one that
+    would still be worth more than plain decoding.
 
     Args:
         rates: of this step.
+        acceptance: for each drafted token the probability that it is accepted if those before it are.
+
+    Returns:
+        Draft length and its value; 0 where no length is worth more than plain decoding.
+    """
+    best_length, best_speedup, best_value = 0, 0.0, rates.plain()
+    survival, expected_tokens = 1.0, 1.0
+    for length, probability in enumerate(acceptance[: rates.largest_width - 1], start=1):
+        survival *= probability
+        expected_tokens += survival
+        steps = rates.cheapest(length + 1)[1]
+        value = rates.value(expected_tokens, length + 1, _LEAST_GAIN * steps)
+        if value > rates.plain() and expected_tokens / steps > best_speedup:
+            best_length, best_speedup, best_value = length, expected_tokens / steps, value
+    return best_length, best_value
+
+
+def best_hope(rates: Rates, token_steps: float, acceptance: float = NEARLY_ALWAYS) -> float:
+    """The most that a step with a draft model could be worth here.
+
+    Where even that of one that is nearly always right is less than plain decoding is worth, no acceptance can
+    make up for what drafting and verifying cost, and the draft model need not be tried at all.
+
+    Args:
+        rates: of this step; at least one token may be drafted.
         token_steps: time of drafting one token, in plain steps.
+        acceptance: of each token, if those before it are accepted.
     """
     survival = expected_tokens = 1.0
-    best = rates.plain()
+    best = -math.inf
     for length in range(1, rates.largest_width):
-        survival *= _NEARLY_ALWAYS
+        survival *= acceptance
         expected_tokens += survival
         best = max(best, rates.value(expected_tokens, length + 1, length * token_steps))
     return best

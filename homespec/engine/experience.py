@@ -57,7 +57,6 @@ class Experience:
             known = self._known["drafters"][arm.drafter.name]
             acceptance = {kind: _acceptance(model) for kind, model in known["acceptance"].items()}
             tallies = {kind: Tally(**tally) for kind, tally in known["tallies"].items()}
-            arm.usual_acceptance = float(known["usual_acceptance"])
             arm.acceptance, arm.tallies = acceptance, tallies
 
     def save(self, curve: RunningCurve, arms: Mapping[str, Arm], gains: Mapping[str, Gain]) -> None:
@@ -65,7 +64,6 @@ class Experience:
         learned = {
             name: {
                 "acceptance": {kind: asdict(model) for kind, model in arm.acceptance.items()},
-                "usual_acceptance": arm.usual_acceptance,
                 "tallies": {kind: asdict(tally) for kind, tally in arm.tallies.items()},
             }
             for name, arm in arms.items()

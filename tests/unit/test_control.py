@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from homespec.contracts import Going, KeepGoing
 from homespec.drafting.acceptance import AcceptanceModel
-from homespec.drafting.control import Arm, Controller
+from homespec.drafting.control import Arm, Controller, _Attempt
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.ledger import Ledger
-from homespec.drafting.length import Rates, best_cut
+from homespec.drafting.length import Rates, best_cut, fastest_cut
 from homespec.records import Draft, SamplingParams, StepRecord
 from homespec.sampling import make_sampling
 from tests.support.made_up_costs import MadeUpCosts, flat, pinned, seconds_of, steep, typical
@@ -176,6 +176,62 @@ def test_the_cut_is_the_best_of_all(acceptance: list[float], costs: list[float],
     length, found = best_cut(rates, acceptance)
     assert found == pytest.approx(max(value(n) for n in range(len(acceptance) + 1)))
     assert value(length) == pytest.approx(found)
+
+
+def test_of_a_free_draft_the_fastest_part_is_taken() -> None:
+    rates = Rates(MadeUpCosts(lambda width: {1: 1.0, 2: 1.5, 3: 1.8}.get(width, 5.0)), 0, 1.0, 9)
+    # Eight would yield more beyond plain decoding in this one step; two at a time are faster in the end.
+    assert best_cut(rates, [0.9] * 8)[0] == 8
+    assert fastest_cut(rates, [0.9] * 8)[0] == 2
+    assert fastest_cut(rates, [0.3] * 8) == (0, rates.plain())
+    assert fastest_cut(rates, []) == (0, rates.plain())
+
+
+def test_a_disturbed_step_is_not_held_against_a_drafter() -> None:
+    arm = Arm(Oracle([], 0, 1.0, 8), token_steps=0.2)
+    controller = Controller(MadeUpCosts(flat), [arm], 6)
+    speeds = []
+    for draft_seconds in (1.0, 50.0):
+        controller._attempt = _Attempt(Rates(MadeUpCosts(flat), 10, 1.0, 7), arm, num_drawn=5)
+        controller._attempt.draft_seconds = draft_seconds
+        step = StepRecord((1,) * 6, 5, 5, "draft-model", 6, draft_seconds, 1.0, 0.0)
+        controller.observe(step)
+        tally = arm.tallies[""]
+        speeds.append(tally.tokens / tally.plain_steps)
+    assert speeds[1] > 0.5 * speeds[0]
+    assert arm.token_steps < 0.3
+
+
+class Copier:
+    """Knows the text where it is a copy, and nothing elsewhere."""
+
+    name = "free"
+
+    def __init__(self, text: Sequence[int], copied: Sequence[range]) -> None:
+        self._text, self._copied = text, copied
+
+    def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
+        place = next((part for part in self._copied if len(tokens) in part), range(0))
+        found = tuple(self._text[len(tokens) : min(place.stop, len(tokens) + max_tokens)])
+        return Draft(found, None, (0.97,) * len(found))
+
+
+def test_fast_copying_does_not_make_a_draft_model_look_slow() -> None:
+    target, prompt = TableModel.random(3, 8), [1, 2]
+    text = list(prompt)
+    for _ in range(1200):
+        text.append(int(target.next_logits(text).argmax()))
+    copier = Copier(text, [range(start, start + 100) for start in range(100, 1000, 200)])
+    model = Oracle(text[2:], 2, 0.95, 8)
+    model.name = "draft-model"
+    controller = pinned(flat, Arm(copier), Arm(model, token_steps=0.2), max_length=10)
+    reply = make_reply(
+        prompt, make_sampling(GREEDY).verifier, drafter=controller, lengths=controller, max_tokens=1000
+    )
+    steps = run(target, reply)
+    # What is no copy is nearly all drafted by the model, as it would be if there were no copies.
+    assert sum(step.drafter == "none" for step in steps) < 20
+    assert sum(step.drafter == "draft-model" for step in steps) > 50
 
 
 @pytest.mark.parametrize(("claim", "truth"), [(0.9, 0.5), (0.6, 0.9), (0.5, 0.5), (0.99, 0.8)])

@@ -60,14 +60,10 @@ def test_pinned_runs_neither_read_nor_write_it() -> None:
         json.dumps({"drafters": None, "gains": None, "costs": None, "measured_at": None}),
         json.dumps({"drafters": {"ngram": []}, "gains": {"code": {}}, "costs": []}),
         json.dumps({"drafters": {"ngram": {"acceptance": []}}, "gains": {"code": {"tokens": -1}}}),
-        json.dumps(
-            {"drafters": {"ngram": {"acceptance": {"code": 3}, "tallies": {}, "usual_acceptance": 1}}}
-        ),
+        json.dumps({"drafters": {"ngram": {"acceptance": {"code": 3}, "tallies": {}}}}),
         json.dumps(
             {
-                "drafters": {
-                    "ngram": {"acceptance": {}, "tallies": {"code": {"x": 1}}, "usual_acceptance": "y"}
-                },
+                "drafters": {"ngram": {"acceptance": {}, "tallies": {"code": {"x": 1}}}},
                 "gains": {"code": {"tokens": 1, "plain_steps": 0}},
             }
         ),
