@@ -20,8 +20,8 @@ from homespec.records import NO_DRAFT, Draft, StepRecord
 # An arm that does not pay is tried again within the ledger's share for tries, but not more often than once
 # in so many steps.
 _PROBE_EVERY = 24
-# A draft model that must first read the history has to earn that back in so many steps.
-_CATCH_UP_REPAID_STEPS = 32
+# How many tokens a step with a draft model is taken to yield before it has been tried.
+_USUAL_STEP_TOKENS = 3.0
 # One draft in so many is verified whole, within the same share, so that its later positions are seen as well.
 _WHOLE_DRAFT_EVERY = 32
 # What acceptance and costs promise counts like so many steps beside those that were made: one bad draft is no
@@ -74,13 +74,22 @@ class Arm:
         """Of this kind of text."""
         return self.tallies.setdefault(kind, Tally())
 
-    def promise(self, kind: str, rates: Rates, num_behind: int) -> float:
-        """What a step with this drafter is worth, by its acceptance and costs, and by the steps it made."""
+    def promise(self, kind: str, rates: Rates, num_behind: int, tokens_left: float) -> float:
+        """What a step with this drafter is worth, by its acceptance and costs, and by the steps it made.
+
+        Args:
+            kind: of the text.
+            rates: of this step.
+            num_behind: tokens that it must read first, which the rest of the reply has to earn back.
+            tokens_left: of the reply, as far as can be expected.
+        """
         tally = self.tally(kind)
         hope = best_hope(rates, self.token_steps, tally.acceptance)
         record = tally.tokens - rates.speedup * tally.plain_steps
-        catch_up = rates.speedup * self.catch_up_steps * num_behind / _CATCH_UP_REPAID_STEPS
-        return (record + _PROMISE_STEPS * hope) / (tally.steps + _PROMISE_STEPS) - catch_up
+        num_steps = tally.steps + _PROMISE_STEPS
+        step_tokens = (tally.tokens + _PROMISE_STEPS * _USUAL_STEP_TOKENS) / num_steps
+        catch_up = rates.speedup * self.catch_up_steps * num_behind * step_tokens / tokens_left
+        return (record + _PROMISE_STEPS * hope) / num_steps - catch_up
 
 
 @dataclass(slots=True)
@@ -175,8 +184,12 @@ class Controller:
         if attempt is None or step.width == 0:
             return
         plain_steps, catch_up_steps = self._time_of(step, attempt)
-        self._ledger.add(self.kind, len(step.tokens), plain_steps + catch_up_steps)
-        self.gain.add(len(step.tokens), plain_steps + catch_up_steps)
+        gain = self._ledger.gain(self.kind)
+        if self.gain.tokens == 0:
+            gain.replies += 1
+        for one in (gain, self.gain):
+            one.add(len(step.tokens), plain_steps + catch_up_steps)
+        self._ledger.total_steps += plain_steps + catch_up_steps
         arm = attempt.arm
         expected_steps = self._expected_steps(step, attempt)
         plain_steps = min(max(plain_steps, expected_steps / _CLIP), expected_steps * _CLIP)
@@ -260,6 +273,7 @@ class Controller:
     def _choose_costly(self, attempt: _Attempt, value: float, tokens: Sequence[int]) -> Arm | None:
         """The arm whose record promises more than `value`, or one that is due for a probe."""
         chosen = None
+        tokens_left = self._ledger.gain(self.kind).tokens_left(int(self.gain.tokens))
         for arm in self._arms:
             if arm.is_free:
                 continue
@@ -267,7 +281,7 @@ class Controller:
             if best_hope(attempt.rates, arm.token_steps) <= value:
                 continue
             behind = arm.behind(tokens)
-            promise = arm.promise(self.kind, attempt.rates, behind)
+            promise = arm.promise(self.kind, attempt.rates, behind, tokens_left)
             arm.idle_steps += 1
             if promise > value:
                 value, chosen = promise, arm

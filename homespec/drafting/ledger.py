@@ -13,6 +13,9 @@ _FORGETTING = 0.984
 _PROBE_SHARE = 0.008
 # How far back the foretold speed looks.
 _GAIN_MEMORY_STEPS = 4000.0
+# What a kind of text is taken for before it has been seen: little weight, and replies of this length.
+_FIRST_WEIGHT_STEPS, _USUAL_REPLY_TOKENS = 16.0, 160.0
+_LEAST_TOKENS_LEFT = 32.0
 
 
 @dataclass(slots=True)
@@ -50,17 +53,21 @@ class Gain:
     """How fast a kind of text went under control, to foretell how fast the next one will go.
 
     Attributes:
-        tokens: committed; at first, plain decoding at a weight that a few replies outweigh.
+        tokens: committed; at first, a little plain decoding.
         plain_steps: the time that took, everything included.
+        replies: how many they were.
     """
 
-    tokens: float = 60.0
-    plain_steps: float = 60.0
+    tokens: float = _FIRST_WEIGHT_STEPS
+    plain_steps: float = _FIRST_WEIGHT_STEPS
+    replies: float = 0.0
 
     def add(self, tokens: int, plain_steps: float) -> None:
         """Takes a step into account; what is old counts less and less."""
         if self.plain_steps > _GAIN_MEMORY_STEPS:
-            self.tokens, self.plain_steps = self.tokens / 2, self.plain_steps / 2
+            self.tokens /= 2
+            self.plain_steps /= 2
+            self.replies /= 2
         self.tokens += tokens
         self.plain_steps += plain_steps
 
@@ -68,6 +75,11 @@ class Gain:
     def speedup(self) -> float:
         """Over plain decoding."""
         return self.tokens / self.plain_steps if self.plain_steps else 1.0
+
+    def tokens_left(self, num_tokens: int) -> float:
+        """How many more tokens a reply that has so many may be expected to get."""
+        usual = (self.tokens + _USUAL_REPLY_TOKENS) / (self.replies + 1)
+        return max(_LEAST_TOKENS_LEFT, usual - num_tokens)
 
 
 @dataclass(slots=True)
@@ -89,7 +101,6 @@ class Ledger:
         """Whether another try is within the share that tries may take."""
         return self.probe_steps <= _PROBE_SHARE * self.total_steps
 
-    def add(self, kind: str, tokens: int, plain_steps: float) -> None:
-        """Takes a step into account."""
-        self.total_steps += plain_steps
-        self.gains.setdefault(kind, Gain()).add(tokens, plain_steps)
+    def gain(self, kind: str) -> Gain:
+        """Of a kind of text."""
+        return self.gains.setdefault(kind, Gain())

@@ -42,7 +42,8 @@ class Control:
         self._pinned = pinned
         self._arms: dict[str, Arm] = {}
         self._experience = Experience(calibrations)
-        self._ledger = Ledger(gains=self._experience.recall_gains())
+        self._gains = self._experience.recall_gains()
+        self._ledger = Ledger(gains=self._gains)
         if not pinned:
             self._experience.recall_costs(self._curve)
         self.longest_draft: int | None = None
@@ -62,7 +63,7 @@ class Control:
         """
         if self._pinned:
             self._arms.clear()
-            self._ledger = Ledger(gains=self._ledger.gains)
+            self._ledger = Ledger()
         arms = [self._arm(drafter, sampled_drafts=sampled_drafts) for drafter in drafters]
         if self.longest_draft is not None:
             max_length = min(max_length, self.longest_draft)
@@ -76,7 +77,7 @@ class Control:
             depth_tokens: of the context, about the middle of the reply.
         """
         plain = 1 / self._curve.seconds(1, depth_tokens)
-        return plain, plain * self._ledger.gains.get(kind, Gain()).speedup
+        return plain, plain * self._gains.get(kind, Gain()).speedup
 
     def _arm(self, drafter: Drafter, *, sampled_drafts: bool) -> Arm:
         arm = self._arms.get(drafter.name)
@@ -97,4 +98,4 @@ class Control:
     def save(self) -> None:
         """Keeps what was learned for later runs."""
         if not self._pinned and self._arms:
-            self._experience.save(self._curve, self._arms, self._ledger.gains)
+            self._experience.save(self._curve, self._arms, self._gains)

@@ -41,7 +41,7 @@ class Experience:
         """How fast each kind of text went."""
         with contextlib.suppress(*_NOT_IT):
             gains = {kind: Gain(**gain) for kind, gain in self._known["gains"].items()}
-            if all(0 < gain.speedup < 100 for gain in gains.values()):
+            if all(0 < gain.speedup < 100 and gain.replies >= 0 for gain in gains.values()):
                 return gains
         return {}
 

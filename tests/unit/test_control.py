@@ -13,7 +13,7 @@ from homespec.contracts import Going, KeepGoing
 from homespec.drafting.acceptance import AcceptanceModel
 from homespec.drafting.control import Arm, Controller, _Attempt
 from homespec.drafting.draft_model import DraftModelDrafter
-from homespec.drafting.ledger import Ledger
+from homespec.drafting.ledger import Gain, Ledger, Tally
 from homespec.drafting.length import Rates, best_cut, fastest_cut
 from homespec.records import Draft, SamplingParams, StepRecord
 from homespec.sampling import make_sampling
@@ -142,12 +142,12 @@ def test_padding_stays_within_what_may_be_decoded() -> None:
 def test_the_gain_of_each_kind_of_text_is_kept() -> None:
     ledger = Ledger()
     for _ in range(400):
-        ledger.add("code", 3, 2.0)
-        ledger.add("chat", 1, 1.0)
+        ledger.gain("code").add(3, 2.0)
+        ledger.gain("chat").add(1, 1.0)
     assert ledger.gains["code"].speedup == pytest.approx(1.5, rel=0.05)
     assert ledger.gains["chat"].speedup == pytest.approx(1.0)
     for _ in range(4000):
-        ledger.add("code", 1, 1.0)
+        ledger.gain("code").add(1, 1.0)
     assert ledger.gains["code"].speedup == pytest.approx(1.0, rel=0.1)
 
 
@@ -200,6 +200,21 @@ def test_a_disturbed_step_is_not_held_against_a_drafter() -> None:
         speeds.append(tally.tokens / tally.plain_steps)
     assert speeds[1] > 0.5 * speeds[0]
     assert arm.token_steps < 0.3
+
+
+def test_short_replies_do_not_pay_for_reading_a_long_prompt() -> None:
+    rates = Rates(MadeUpCosts(typical), 300, 1.0, 7)
+    arm = Arm(Oracle([], 0, 1.0, 8), token_steps=0.1, catch_up_steps=0.04)
+    arm.tallies["code"] = Tally(60.0, 300.0, 200.0, accepted=95.0, judged=100.0)
+    short, long = Gain(), Gain()
+    for _ in range(20):
+        short.replies, long.replies = short.replies + 1, long.replies + 1
+        short.add(30, 30.0)
+        long.add(300, 300.0)
+    assert arm.promise("code", rates, 300, short.tokens_left(0)) < rates.plain()
+    assert arm.promise("code", rates, 300, long.tokens_left(0)) > rates.plain()
+    # Near the expected end it no longer pays to begin.
+    assert arm.promise("code", rates, 300, long.tokens_left(290)) < rates.plain()
 
 
 class Copier:

@@ -98,7 +98,7 @@ def test_the_foretold_speed_follows_what_each_kind_of_text_yielded() -> None:
     plain, predicted = control.foretell("code", 100)
     assert predicted == plain
     for _ in range(1000):
-        controller._ledger.add("code", 3, 2.0)
+        controller._ledger.gain("code").add(3, 2.0)
     control.save()
     for later in (control, make(), make(pinned=True)):
         assert later.foretell("code", 100)[1] == pytest.approx(1.5 * plain, rel=0.05)
