@@ -204,7 +204,7 @@ def test_a_disturbed_step_is_not_held_against_a_drafter() -> None:
 
 def test_short_replies_do_not_pay_for_reading_a_long_prompt() -> None:
     rates = Rates(MadeUpCosts(typical), 300, 1.0, 7)
-    arm = Arm(Oracle([], 0, 1.0, 8), token_steps=0.1, catch_up_steps=0.04)
+    arm = Arm(Oracle([], 0, 1.0, 8), token_steps=0.1, catch_up_steps=0.08)
     arm.tallies["code"] = Tally(60.0, 300.0, 200.0, accepted=95.0, judged=100.0)
     short, long = Gain(), Gain()
     for _ in range(20):
