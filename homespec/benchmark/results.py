@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from homespec.calibration.curve import CostCurve
 from homespec.errors import ConfigError
 
-Line = TypeVar("Line")
+
 
 _HINT = "Pass a file that `homespec bench --jsonl FILE` wrote."
 _SIGNED = ("temperature_celsius",)
@@ -110,6 +110,7 @@ class RunLine:
     arm: str
     warm_up: bool
     tokens: int
+    prompt_tokens: int
     seconds: float
     ttft_seconds: float
     decode_tokens: int
@@ -246,7 +247,7 @@ def _records(path: Path, raw_lines: list[bytes]) -> Iterator[tuple[int, dict[str
         yield number, record
 
 
-def _build(kind: type[Line], record: Mapping[str, Any], path: Path, number: int) -> Line:
+def _build(kind: type, record: Mapping[str, Any], path: Path, number: int) -> Any:
     """A line's dataclass from its fields; those that reports do not use are skipped."""
     values: dict[str, Any] = {}
     for name, annotation in _annotations(kind).items():
@@ -298,5 +299,7 @@ def _convert(value: Any, kind: Any) -> Any:
     elif typing.get_origin(kind) is tuple and isinstance(value, list):
         return tuple(_convert(item, typing.get_args(kind)[0]) for item in value)
     elif typing.get_origin(kind) is dict and isinstance(value, dict):
-        return {key: _convert(item, typing.get_args(kind)[1]) for key, item in value.items()}
+        key_kind, item_kind = typing.get_args(kind)
+        if key_kind is str or all(key.isdecimal() and len(key) < 10 for key in value):
+            return {key_kind(key): _convert(item, item_kind) for key, item in value.items()}
     raise TypeError
