@@ -76,3 +76,11 @@ def test_ctypes_stays_in_the_binding() -> None:
     for path in MODULES:
         if path.relative_to(ROOT).parts[0] != "runtime":
             assert "import ctypes" not in path.read_text(encoding="utf-8"), path
+
+
+def test_matplotlib_stays_in_the_plots() -> None:
+    for path in MODULES:
+        if path.relative_to(ROOT) != Path("benchmark", "plots.py"):
+            source = path.read_text(encoding="utf-8")
+            assert "import matplotlib" not in source, path
+            assert "from matplotlib" not in source, path
