@@ -233,6 +233,10 @@ def _run(settings: BenchSettings, path: Path, values: dict[str, Any]) -> int:
     from homespec.benchmark.runner import run_bench
     from homespec.benchmark.state import experience
 
+    if values["report"] is not None:
+        from homespec.benchmark.plots import require_matplotlib
+
+        require_matplotlib()
     failure: BaseException | None = None
     with Recorder(path) as recorder:
         try:
