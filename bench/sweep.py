@@ -204,11 +204,12 @@ def describe_all(outcomes: Sequence[Outcome]) -> str:
         for name in outcomes[0].settings
     }
     best = max(overall, key=lambda name: overall[name].value)
+    to_best = statistics.geometric_mean([outcome.auto_to_best for outcome in outcomes])
     lines = [
         "\ngeometric means over the suites",
         f"  auto                    {statistics.geometric_mean([outcome.auto for outcome in outcomes])}",
         f"  best setting for all    {best}: {overall[best]}",
-        f"  auto / best by suite    {statistics.geometric_mean([outcome.auto_to_best for outcome in outcomes])}",
+        f"  auto / best by suite    {to_best}",
     ]
     honest = [outcome.auto_to_honest for outcome in outcomes if outcome.auto_to_honest is not None]
     if honest:

@@ -31,7 +31,9 @@ except SystemExit as end: assert end.code in (0, None), end.code
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["models", "--help"], ["bench", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "--help"], ["models", "--help"], ["bench", "--help"], ["--version"]]
+)
 def test_help_is_light(arguments: list[str]) -> None:
     heavy = {"llama_cpp", "numpy", "rich", "huggingface_hub", "gguf"}
     assert not imported_by(HELP.format(arguments=arguments)) & heavy

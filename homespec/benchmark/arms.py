@@ -63,7 +63,7 @@ def make_fixed(drafters: str, length: int) -> Arm:
             f"An arm drafts {length} tokens per step; 1 to {AUTO_DRAFT_LENGTH} are possible.",
             hint="Choose a length such as 5.",
         )
-    names: tuple[DrafterName, ...] = tuple(drafters.split("+"))  # type: ignore[assignment]
+    names: tuple[DrafterName, ...] = tuple(drafters.split("+"))  # type: ignore[arg-type]
     return Arm(f"{drafters} {length}", FixedDraft(names, length))
 
 

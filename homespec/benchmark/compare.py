@@ -196,5 +196,5 @@ def _amounts(runs: Runs, prompts: Sequence[int]) -> Amounts:
     )
 
 
-def _digests(results: Results) -> list[object]:
+def _digests(results: Results) -> list[str]:
     return sorted(str(model.get("sha256")) for model in results.session.models)

@@ -62,18 +62,18 @@ def measure(
         reply = generation.reply
     if ready.engine.abort.is_set or reply.finish_reason == "interrupted":
         raise KeyboardInterrupt
-    return reply, _describe(generation, reply, (arm, prompt, place), ready, seconds, (before, after))
+    return reply, _describe(generation, reply, (arm, place), ready, seconds, (before, after))
 
 
 def _describe(
     generation: Generation,
     reply: Reply,
-    question: tuple[Arm, Prompt, Place],
+    question: tuple[Arm, Place],
     ready: Ready,
     seconds: float,
     moments: tuple[Moment, Moment],
 ) -> RunRecord:
-    stats, (arm, prompt, place), (before, after) = reply.stats, question, moments
+    stats, (arm, place), (before, after) = reply.stats, question, moments
     parts = stats.prefill_seconds + stats.draft_seconds + stats.verify_seconds + stats.sample_seconds
     return RunRecord(
         target=place.target,

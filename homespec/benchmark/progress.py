@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from homespec.benchmark.settings import Show
 from homespec.units import format_seconds
 
-_NOTE_SECONDS = 60.0
+_NOTE_SECONDS, _DRAW_SECONDS = 60.0, 0.25
 
 
 @contextlib.contextmanager
@@ -25,11 +25,22 @@ def shown_progress() -> Iterator[Show]:
     if not console.is_terminal:
         yield _Notes(console).show
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[left]}"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
         task, clock = bars.add_task("", total=1.0, left=""), _Clock()
 
+        drawn, shown = 0.0, ""
+
         def show(what: str, share: float) -> None:
+            nonlocal drawn, shown
+            if what == shown and monotonic() - drawn < _DRAW_SECONDS:
+                return
+            drawn, shown = monotonic(), what
             bars.update(task, description=what, completed=share, left=clock.time_left(share), refresh=True)
 
         yield show

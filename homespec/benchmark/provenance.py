@@ -7,6 +7,7 @@ import platform
 import subprocess
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import homespec
@@ -74,10 +75,13 @@ def describe_models(
             models["draft", preparation.draft.model.name] = preparation.draft
     paths = {candidate.model.path: "" for candidate in models.values()}
     total_bytes = sum(path.stat().st_size for path in paths)
+
+    def tell(before_bytes: int, done_bytes: int, _file_bytes: int) -> None:
+        progress((before_bytes + done_bytes) / total_bytes)
+
     done_bytes = 0
     for path in paths:
-        before = done_bytes
-        paths[path] = hash_file(path, lambda done, _, before=before: progress((before + done) / total_bytes))
+        paths[path] = hash_file(path, partial(tell, done_bytes))
         done_bytes += path.stat().st_size
     return tuple(
         ModelFile(

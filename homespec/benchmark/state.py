@@ -65,8 +65,8 @@ def refuse_cold_files(paths: Sequence[Path]) -> None:
     if share is not None and share < _LEAST_WARM_SHARE:
         size = format_bytes(sum(path.stat().st_size for path in paths))
         raise ResourceError(
-            f"Only {share:.0%} of the model files ({size}) are in memory: replies would read the rest from disk, "
-            "some arms more of it than others.",
+            f"Only {share:.0%} of the model files ({size}) are in memory: replies would read the rest from "
+            "disk, some arms more of it than others.",
             hint="Close other programs, measure cold starts with --cold, or pass --anyway.",
         )
 
@@ -84,10 +84,11 @@ def drop_from_cache(paths: Sequence[Path]) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     share = resident_share(paths)
     if share is None or share > _MOST_COLD_SHARE:
+        names = ", ".join(path.name for path in paths)
         found = "nobody can tell what" if share is None else f"{share:.0%}"
         raise ResourceError(
-            f"--cold is not possible here: of {', '.join(path.name for path in paths)} {found} stays in memory "
-            "when it is dropped, since another program uses it, or by the nature of the file system.",
+            f"--cold is not possible here: of {names} {found} stays in memory when it is dropped, since "
+            "another program uses it, or by the nature of the file system.",
             hint="Leave out --cold, or copy the model to a disk of its own file system.",
         )
 

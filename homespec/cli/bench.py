@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from homespec.cli.config import check_keys
-from homespec.cli.options import DEFAULT_MODEL, option, options, parse_settings
+from homespec.cli.options import DEFAULT_MODEL, Decorator, option, options, parse_settings
 from homespec.errors import INTERRUPTED_EXIT_CODE, ConfigError, DecodeAbortedError, HomespecError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _MODEL_OPTIONS = [
     option("-t", "--threads", type=int, help="Threads for one token.  [default: measured]"),
     option("--threads-batch", type=int, help="Threads for several tokens.  [default: measured]"),
 ]
-_MEASUREMENT_OPTIONS = [
+_MEASUREMENT_OPTIONS: list[Decorator] = [
     click.option(
         "--quick", is_flag=True, help="Three minutes at most for a small model, and one answer at the end."
     ),
@@ -54,11 +54,15 @@ _MEASUREMENT_OPTIONS = [
         metavar="FILE",
         help='Prompts of your own, one {"prompt": ...} a line, instead of the scenarios. Repeatable.',
     ),
-    click.option("--num-prompts", type=int, help="Of each scenario.  [default: 4; with --quick all, in time]"),
+    click.option(
+        "--num-prompts", type=int, help="Of each scenario.  [default: 4; with --quick all, in time]"
+    ),
     click.option("-n", "--max-tokens", type=int, help="Of each answer.  [default: 128; with --quick 64]"),
     click.option("--temperature", type=float, default=0.0, show_default=True, help="0 is greedy."),
     click.option("--repetitions", type=int, help="Of each prompt by each arm.  [default: 3; with --quick 1]"),
-    click.option("--lengths", metavar="N,N,...", help="Of drafts in fixed arms.  [default: 5; with --quick 4]"),
+    click.option(
+        "--lengths", metavar="N,N,...", help="Of drafts in fixed arms.  [default: 5; with --quick 4]"
+    ),
     click.option(
         "--arm",
         multiple=True,
@@ -69,7 +73,7 @@ _MEASUREMENT_OPTIONS = [
     click.option("--fresh", is_flag=True, help="Leave out what earlier runs learned about the drafters."),
     click.option("--anyway", is_flag=True, help="Measure though the machine is busy or short of memory."),
 ]
-_OUTPUT_OPTIONS = [
+_OUTPUT_OPTIONS: list[Decorator] = [
     click.option(
         "--out",
         type=click.Path(path_type=Path, dir_okay=False),

@@ -236,9 +236,7 @@ class Engine:
             raise ConfigError("There is no draft model open.", hint="Name one: --draft NAME.")
         return DraftModelDrafter(self._opened.draft.context, sampling.picker, self.vocabulary.is_end)
 
-    def _foretold(
-        self, lengths: LengthPolicy, depth_tokens: int, fixed: FixedDraft | None
-    ) -> PlanSummary:
+    def _foretold(self, lengths: LengthPolicy, depth_tokens: int, fixed: FixedDraft | None) -> PlanSummary:
         """The plan of one request, with the speed to expect where that is measured."""
         if fixed is not None and not fixed.drafters:
             why = "Speculation was switched off."

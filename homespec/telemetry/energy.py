@@ -37,9 +37,7 @@ def read_energy(root: Path = Path("/")) -> dict[str, EnergyCounter]:
     return counters
 
 
-def joules_between(
-    before: Mapping[str, EnergyCounter], after: Mapping[str, EnergyCounter]
-) -> float | None:
+def joules_between(before: Mapping[str, EnergyCounter], after: Mapping[str, EnergyCounter]) -> float | None:
     """What was taken between two readings, during which no counter may have wrapped twice (many minutes)."""
     if not after or before.keys() != after.keys():
         return None

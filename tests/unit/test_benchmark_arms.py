@@ -24,7 +24,9 @@ def test_names_stand_for_arms(text: str, fixed: FixedDraft | None) -> None:
     assert (arm.name, arm.fixed) == (text, fixed)
 
 
-@pytest.mark.parametrize("text", ["", "ngram", "ngram five", "model 3", "plain 3", "ngram 0", "ngram 32", "auto 5"])
+@pytest.mark.parametrize(
+    "text", ["", "ngram", "ngram five", "model 3", "plain 3", "ngram 0", "ngram 32", "auto 5"]
+)
 def test_other_names_are_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_arm(text)

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from homespec.benchmark import compare, quick, summary
-from homespec.benchmark.records import Recorder
+from homespec.benchmark.records import Record, Recorder
 from homespec.benchmark.results import Results, read_results
 from homespec.errors import ConfigError
 from tests.support.made_up_bench import RUN, SESSION, TARGET, difference, runs, write
@@ -29,7 +29,7 @@ def text_of(parts: Iterable[RenderableType]) -> str:
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     """Automatic drafting is 2 and 1.6 times as fast; a fixed length says something else."""
-    records = [
+    records: list[Record] = [
         *runs("plain", (4.0, 8.0)),
         *runs("ngram 5", (3.0, 3.0)),
         *runs("auto", (2.0, 5.0)),
@@ -132,7 +132,9 @@ class TestCompare:
     def test_other_texts_are_told(self, tmp_path: Path, results: Results) -> None:
         after = [replace(run, text_sha256="bb") for run in runs("auto", (1.0, 2.0))]
         changes = compare.compare_results(results, read_results(write(tmp_path / "b.jsonl", *after)))
-        assert "2 of 2 prompts were answered with another text" in " ".join(text_of(compare.render(changes)).split())
+        assert "2 of 2 prompts were answered with another text" in " ".join(
+            text_of(compare.render(changes)).split()
+        )
 
     def test_single_targets_of_other_names(self, tmp_path: Path, results: Results) -> None:
         after = [replace(run, target="smaller") for run in runs("auto", (1.0, 2.0))]
