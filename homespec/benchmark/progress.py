@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from homespec.benchmark.settings import Show
 from homespec.units import format_seconds
 
-_NOTE_SECONDS, _DRAW_SECONDS = 60.0, 0.25
+_NOTE_SECONDS, _DRAW_SECONDS, _GUESS_SECONDS = 60.0, 0.25, 2.0
 
 
 @contextlib.contextmanager
@@ -58,10 +58,10 @@ class _Clock:
         if share < self._last or share == 0.0:
             self._start, self._first = now, share
         self._last = share
-        done = share - self._first
-        if done <= 0.0 or share >= 1.0:
+        done, seconds = share - self._first, now - self._start
+        if done <= 0.0 or share >= 1.0 or seconds < _GUESS_SECONDS:
             return ""
-        return f"about {format_seconds((now - self._start) / done * (1.0 - share))} left"
+        return f"about {format_seconds(seconds / done * (1.0 - share))} left"
 
 
 class _Notes:

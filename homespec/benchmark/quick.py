@@ -17,7 +17,7 @@ LENGTHS = (4,)
 _VERDICTS: dict[Verdict, str] = {
     "faster": "it pays",
     "slower": "it does not pay",
-    "unclear": "it makes no difference that so few prompts could show",
+    "unclear": "these prompts do not tell whether it pays",
 }
 
 
@@ -38,22 +38,20 @@ def _answer(target: TargetFigures) -> str:
         if cell.arm == AUTO and cell.whole is not None
     ]
     draft = f" and the draft model {target.line.draft}" if target.line and target.line.draft else ""
-    lines = [
+    answer = (
         f"{start}{_VERDICTS[together.verdict]}: {_as_ratio(together)} plain decoding's speed over all, "
         f"{', '.join(parts)} (in brackets: {CONFIDENCE:.0%} intervals); drafter: n-gram lookup{draft}."
-    ]
-    return " ".join([*lines, *_best_fixed(target, together)])
+    )
+    return answer + _best_fixed(target, together)
 
 
-def _best_fixed(target: TargetFigures, auto: Comparison) -> list[str]:
-    """A fixed length that did better, if there is one."""
+def _best_fixed(target: TargetFigures, auto: Comparison) -> str:
+    """A fixed length that did better, if there is one: chosen after the fact, which flatters it."""
     fixed = {arm: found for arm, found in target.overall.items() if arm not in (AUTO, BASELINE)}
-    if not fixed:
-        return []
-    best = max(fixed, key=lambda arm: fixed[arm].value)
-    if fixed[best].value <= auto.value:
-        return []
-    return [f"Always drafting ({best}) gave {_as_ratio(fixed[best])}."]
+    best = max(fixed, key=lambda arm: fixed[arm].value, default=None)
+    if best is None or fixed[best].value <= auto.value:
+        return ""
+    return f" Always drafting, with {best}, gave {_as_ratio(fixed[best])}."
 
 
 def _as_ratio(comparison: Comparison | None) -> str:

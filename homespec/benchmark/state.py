@@ -20,14 +20,14 @@ from homespec.units import format_bytes
 
 # The load average remembers what ended a minute ago; programs that keep less than this share of the CPUs
 # busy now are none to wait for.
-_QUIET_SHARE = 0.15
-_LOOK_SECONDS = 1.0
+_QUIET_SHARE = 0.1
+_LOOK_SECONDS = 3.0
 # Pages of a file's end that no tensor needs may be missing, and a few may come back by themselves.
 _LEAST_WARM_SHARE, _MOST_COLD_SHARE = 0.95, 0.05
 
 
 def refuse_load() -> None:
-    """Looks whether other programs would be measured as well; takes a second where they were at work lately.
+    """Looks whether other programs would be measured as well; takes some seconds where they were at work lately.
 
     Raises:
         ResourceError: they would.
