@@ -5,6 +5,6 @@
 `statistics` has ratios and their intervals, `summary` makes figures of the records, `tables` and `quick` show
 them to people, and `compare` sets two files side by side. It may import the engine and all below it.
 
-`report` makes a page of a results file: `results` reads its lines, `figures` and `cells` turn them into numbers
-that remember their lines, `page` and `plots` show those.
+`results` reads the lines of a results file, `figures` and `cells` turn them into numbers that remember their
+lines. `report` makes a page of those: `headline`, `charts` and `page` say what is on it, `plots` draws.
 """
