@@ -124,7 +124,7 @@ def compare_targets(results: Results) -> list[TargetFigures]:
 def _compare_target(results: Results, name: str) -> TargetFigures:
     every = [run for run in results.runs if run.target == name]
     runs = [run for run in every if not run.warm_up]
-    scenarios = tuple(dict.fromkeys(run.scenario for run in every))
+    scenarios = tuple(dict.fromkeys(run.scenario for run in runs))
     arms = tuple(dict.fromkeys([BASELINE, *results.session.arms, *(run.arm for run in every)]))
     # One generator for all, so that scenarios are resampled independently of each other.
     generator = np.random.default_rng(statistics.SEED)
@@ -226,7 +226,9 @@ def _together(
         ratio = statistics.geometric_mean([comparison.ratio for comparison in comparisons])
         how = "geometric mean of the scenarios' ratios"
     else:
-        sums = [_sums(_pairs(all_cells[cell.scenario, BASELINE].runs, cell.runs), "whole") for cell, _ in known]
+        sums = [
+            _sums(_pairs(all_cells[cell.scenario, BASELINE].runs, cell.runs), "whole") for cell, _ in known
+        ]
         plain, other = (np.concatenate(side) for side in zip(*sums, strict=True))
         ratio = statistics.compare(other, plain, generator)
         how = "ratio of the sums over all prompts, since some scenario has a single one"
@@ -270,7 +272,9 @@ def _text_refusal(
     unexplained = [pair for pair in pairs if _parted(pair) and pair[0].prompt not in explained]
     if unexplained:
         lines = lines_of(run for pair in unexplained for run in pair)
-        return Remark(f"{len(unexplained)} of {len(pairs)} texts differ, and the file does not say where", lines)
+        return Remark(
+            f"{len(unexplained)} of {len(pairs)} texts differ, and the file does not say where", lines
+        )
     return None
 
 

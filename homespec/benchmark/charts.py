@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from homespec.benchmark import plots
 from homespec.benchmark.cells import AUTO, BASELINE, Comparison, TargetFigures
@@ -23,6 +23,8 @@ from homespec.benchmark.results import RunLine
 from homespec.units import format_bytes
 
 _ROW_INCHES = 0.165
+# Between two groups of rows.
+_GAP_ROWS = 0.4
 # Positions where fewer tokens were drafted are drawn hollow: their rates are guesses.
 _FEW_DRAFTED = 30
 
@@ -64,17 +66,28 @@ def _speedup(target: TargetFigures) -> _Drawn | Missing:
     if not target.overall:
         return Missing(title, "no reply could be compared with a plain one.")
     rows = _speedup_rows(target, arms)
-    sheet = Sheet(title, [_ROW_INCHES * len(rows)])
+    heights = [
+        number + _GAP_ROWS * sum(not row.arm for row in rows[: number + 1]) for number, row in enumerate(rows)
+    ]
+    sheet = Sheet(title, [_ROW_INCHES * heights[-1]])
     (axes,) = sheet.axes
     styles = arm_styles(target.arms)
-    for height, row in enumerate(rows):
+    for height, row in zip(heights, rows, strict=True):
         if row.comparison is not None:
             _draw_comparison(sheet, height, row, row.comparison, styles[row.arm])
         elif row.note:
-            axes.text(1, height, f"  {row.note}", color=MUTED.light, size=7, va="center")
-    axes.axvline(1, color=INK.light, linewidth=1)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_yticks(range(len(rows)), [row.label for row in rows])
+            axes.annotate(
+                row.note,
+                (1, height),
+                (5, 0),
+                textcoords="offset points",
+                color=MUTED.light,
+                size=7,
+                va="center",
+            )
+    axes.axvline(1, color=INK.light, linewidth=1, zorder=1)
+    axes.set_ylim(heights[-1] + 0.7, heights[0] - 0.6)
+    axes.set_yticks(heights, [row.label for row in rows])
     for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
         tick.set_fontweight("normal" if row.arm else "bold")
     axes.tick_params(labeltop=True)
@@ -83,9 +96,9 @@ def _speedup(target: TargetFigures) -> _Drawn | Missing:
     axes.set_xlabel("speed of whole replies relative to plain decoding (1 = as fast; more is faster)")
     return _Drawn(
         sheet,
-        "One point per arm: the tokens per second of whole replies (prompt, drafting, everything) over those of "
-        "plain decoding on the same prompts. The bar is the 90% interval that other prompts of the kind would "
-        "have given; where it crosses the line at 1, this run does not tell which is faster.",
+        "One point per arm: the tokens per second of whole replies (prompt, drafting, everything) over those "
+        "of plain decoding on the same prompts. The bar is the 90% interval that other prompts of the kind "
+        "would have given; where it crosses the line at 1, this run does not tell which is faster.",
     )
 
 
@@ -115,7 +128,7 @@ def _speedup_rows(target: TargetFigures, arms: Sequence[str]) -> list[_Row]:
     return rows
 
 
-def _draw_comparison(sheet: Sheet, height: int, row: _Row, comparison: Comparison, style: ArmStyle) -> None:
+def _draw_comparison(sheet: Sheet, height: float, row: _Row, comparison: Comparison, style: ArmStyle) -> None:
     (axes,) = sheet.axes
     text = f"{comparison.value:.2f}"
     if comparison.interval is not None:
@@ -168,14 +181,16 @@ def _cost_curve(target: TargetFigures) -> _Drawn | Missing:
     top = 1.12 * max(value / seconds[0] for seconds in series.values() for value in seconds)
     axes.plot([1, last], [1, last], color=MUTED.light, linewidth=0.8, dashes=(2, 2))
     end = min(last, top)
-    axes.annotate("one by one", (end, end), xytext=(4, -8), textcoords="offset points", color=MUTED.light, size=7.5)
+    axes.annotate(
+        "one by one", (end, end), xytext=(4, -8), textcoords="offset points", color=MUTED.light, size=7.5
+    )
     axes.set_ylim(0, max(top, 2))
     axes.set_ylabel("t(width) / t(1)")
     axes.grid(axis="y")
     if shares:
         _draw_widths(sheet, target)
     sheet.axes[-1].set_xlim(0.4, last + 0.6)
-    sheet.axes[-1].xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    sheet.axes[-1].set_xticks(_whole_ticks(last))
     sheet.axes[-1].set_xlabel("width: tokens in one decode (draft length + 1)")
     chosen = (
         "Below, how often auto decoded with each width."
@@ -184,9 +199,9 @@ def _cost_curve(target: TargetFigures) -> _Drawn | Missing:
     )
     return _Drawn(
         sheet,
-        "Seconds of one decode of several tokens over those of one token, as calibration measured them. A draft "
-        "pays when the tokens it gains outweigh this: on the dashed line they would cost as much as one by one. "
-        + chosen,
+        "Seconds of one decode of several tokens over those of one token, as calibration measured them. A "
+        "draft pays when the tokens it gains outweigh this: on the dashed line they would cost as much as "
+        "one by one. " + chosen,
     )
 
 
@@ -216,7 +231,13 @@ def _where_time_goes(target: TargetFigures) -> _Drawn | Missing:
             percent = 100 * share
             gid = sheet.mark(f"{arm}: {percent:.1f}% {phase}", lines_of(runs))
             (bar,) = axes.barh(
-                [height], [percent], left=left, height=0.72, color=color.light, edgecolor=SURFACE.light, linewidth=1
+                [height],
+                [percent],
+                left=left,
+                height=0.72,
+                color=color.light,
+                edgecolor=SURFACE.light,
+                linewidth=1,
             )
             bar.set_gid(gid)
             if percent >= 7:
@@ -235,14 +256,16 @@ def _where_time_goes(target: TargetFigures) -> _Drawn | Missing:
     sheet.legend(handles, PHASES, len(PHASES))
     return _Drawn(
         sheet,
-        "prefill: decoding the prompt. draft: proposing tokens. verify: the target's decodes. sample: choosing "
-        "tokens from logits. other: everything else. On the right, all of it per token of the replies.",
+        "prefill: decoding the prompt. draft: proposing tokens. verify: the target's decodes. sample: "
+        "choosing tokens from logits. other: everything else. On the right, all of it per token of a reply.",
     )
 
 
 def _acceptance(target: TargetFigures) -> _Drawn | Missing:
     title = f"Acceptance by position in the draft, {short(target.name)}"
-    series = {arm: positions for arm in target.arms if (positions := acceptance_by_position(target.runs_of(arm)))}
+    series = {
+        arm: positions for arm in target.arms if (positions := acceptance_by_position(target.runs_of(arm)))
+    }
     if not series:
         return Missing(title, "no arm drafted a token.")
     sheet = Sheet(title, [2.9])
@@ -251,7 +274,7 @@ def _acceptance(target: TargetFigures) -> _Drawn | Missing:
     handles = []
     for arm, positions in series.items():
         color, marker, dashes = styles[arm]
-        line = {"color": color.light, "linewidth": 1.3, "dashes": dashes}
+        line: dict[str, Any] = {"color": color.light, "linewidth": 1.3, "dashes": dashes}
         axes.plot([p.position for p in positions], [100 * p.rate for p in positions], **line)
         handles += axes.plot([], [], marker=marker, markersize=4.5, **line)
         for position, rate, num_drafted, lines in positions:
@@ -266,7 +289,7 @@ def _acceptance(target: TargetFigures) -> _Drawn | Missing:
                 gid=sheet.mark(text, lines),
             )
     axes.set_ylim(-3, 103)
-    axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    axes.set_xticks(_whole_ticks(max(positions[-1].position for positions in series.values())))
     axes.margins(x=0.03)
     axes.grid(axis="y")
     axes.set_xlabel("position in the draft (1 = first token)")
@@ -274,8 +297,8 @@ def _acceptance(target: TargetFigures) -> _Drawn | Missing:
     sheet.legend(handles, list(series), 3)
     return _Drawn(
         sheet,
-        "Of the tokens that were drafted at a position, how many the target accepted; a token counts as accepted "
-        f"only if all before it were. Hollow points: fewer than {_FEW_DRAFTED} drafted tokens.",
+        "Of the tokens that were drafted at a position, how many the target accepted; a token counts as "
+        f"accepted only if all before it were. Hollow points: fewer than {_FEW_DRAFTED} drafted tokens.",
     )
 
 
@@ -286,14 +309,19 @@ def _memory(target: TargetFigures) -> _Drawn | Missing:
         return Missing(title, "the memory of no reply is known.")
     sheet = Sheet(title, [0.3 * len(rows) + 0.25])
     (axes,) = sheet.axes
-    handles = []
+    handles: list[Any] = []
     for height, (arm, run) in enumerate(rows):
         left = 0.0
         kinds = (("anonymous", run.rss_anon_bytes), ("file", run.rss_file_bytes))
         for (kind, num_bytes), color in zip(kinds, (SLOTS[2], SLOTS[0]), strict=True):
             gid = sheet.mark(f"{arm}: {format_bytes(num_bytes)} {kind}", [run.line])
             bars = axes.barh(
-                [height], [num_bytes / 1e9], left=left, height=0.72, color=color.light, edgecolor=SURFACE.light
+                [height],
+                [num_bytes / 1e9],
+                left=left,
+                height=0.72,
+                color=color.light,
+                edgecolor=SURFACE.light,
             )
             bars[0].set_gid(gid)
             handles += [bars] if not height else []
@@ -318,14 +346,20 @@ def _memory(target: TargetFigures) -> _Drawn | Missing:
     sheet.legend(handles, labels, len(labels))
     return _Drawn(
         sheet,
-        "Anonymous memory is the KV cache, buffers, repacked weights and Python; file memory is resident pages of "
-        "mapped weights and libraries. The stroke is the highest while a reply was made (where the system cannot tell that, "
-        "since the process started).",
+        "Anonymous memory is the KV cache, buffers, repacked weights and Python; file memory is resident "
+        "pages of mapped weights and libraries. The stroke is the highest while a reply was made (where the "
+        "system cannot tell that, since the process started).",
     )
 
 
 def _fullest(runs: Iterable[RunLine]) -> RunLine:
     return max(runs, key=_resident_bytes)
+
+
+def _whole_ticks(last: int) -> list[int]:
+    """About a dozen numbers from 1 on."""
+    step = -(-last // 12)
+    return [1, *range(max(2, step), last + 1, step)]
 
 
 def _resident_bytes(run: RunLine) -> int:

@@ -63,8 +63,8 @@ def write_headline(target: TargetFigures) -> Headline:
         kind = "fixed settings" if arm == AUTO else "other arms"
         sentences.append(
             Remark(
-                f"The fastest of the {kind} was {first}: {describe(other)}. It was chosen after the fact from "
-                f"{len(fixed)}, which flatters it.",
+                f"The fastest of the {kind} was {first}: {describe(other)}. It was chosen after the fact "
+                f"from {len(fixed)}, which flatters it.",
                 other.lines,
             )
         )
@@ -82,16 +82,20 @@ def describe(comparison: Comparison) -> str:
     else:
         low, high = comparison.interval
         interval = f"90% interval {low:.2f} to {high:.2f}"
-    return f"whole replies came at {comparison.value:.2f} times the speed of plain decoding ({interval}; {base})"
+    return (
+        f"whole replies came at {comparison.value:.2f} times the speed of plain decoding ({interval}; {base})"
+    )
 
 
 def _answer(together: Comparison, arm: str, rescuer: str | None) -> tuple[Answer, str]:
     if together.verdict == "faster":
-        return "pays", f"Speculative decoding pays on this machine with {arm}."
+        times = f"{together.value:.2f} times as fast as plain decoding"
+        return "pays", f"Speculative decoding pays on this machine: with {arm}, {times}."
     if rescuer is not None:
         return "unclear", f"Speculative decoding pays on this machine with {rescuer}, but not with {arm}."
     if together.verdict == "slower":
-        return "does-not-pay", f"Speculative decoding does not pay on this machine: {arm} is slower than plain."
+        times = f"{together.value:.2f} times the speed of plain decoding"
+        return "does-not-pay", f"Speculative decoding does not pay on this machine: with {arm}, {times}."
     return "unclear", f"This run shows no clear difference between {arm} and plain decoding."
 
 
@@ -101,11 +105,15 @@ def _unknown(target: TargetFigures) -> Headline:
         if cell.refusal is not None:
             reasons.setdefault(cell.refusal.text, []).extend(cell.refusal.lines)
     if not target.runs:
-        warm_ups = f" beyond {_plural(len(target.warm_up_lines), 'warm-up')}" if len(target.warm_up_lines) else ""
+        warm_ups = (
+            f" beyond {_plural(len(target.warm_up_lines), 'warm-up')}" if len(target.warm_up_lines) else ""
+        )
         reasons = {f"the file holds no reply{warm_ups}": []}
     elif not reasons:
         reasons = {f"{BASELINE} is the only arm": []}
-    sentences = [Remark(f"{text[0].upper()}{text[1:]}.", tuple(sorted(lines))) for text, lines in reasons.items()]
+    sentences = [
+        Remark(f"{text[0].upper()}{text[1:]}.", tuple(sorted(lines))) for text, lines in reasons.items()
+    ]
     title = "This file does not tell whether speculative decoding pays."
     return Headline("unknown", title, tuple(sentences), "", ())
 

@@ -28,7 +28,7 @@ from homespec.benchmark.plots import Plot
 from homespec.benchmark.results import Results, RunLine
 from homespec.units import format_bytes, format_seconds
 
-_NONE = "–"
+_NONE = "-"
 _WORDS: dict[Verdict, str] = {"faster": "▲ faster", "slower": "▼ slower", "unclear": "≈ no clear difference"}
 
 
@@ -48,7 +48,9 @@ class Value(NamedTuple):
         """The attributes that make it traceable; none where there is nothing to trace."""
         if not self.lines:
             return Markup("")
-        return Markup(' data-lines="{}" title="{}"').format(list_lines(self.lines), describe_lines(self.lines))
+        return Markup(' data-lines="{}" title="{}"').format(
+            list_lines(self.lines), describe_lines(self.lines)
+        )
 
 
 def render(
@@ -114,7 +116,8 @@ def _target(target: TargetFigures, plots: Sequence[Plot | Missing]) -> dict[str,
         "plan": Value(str(line.plan.get("explanation", "")), [line.line]) if line else None,
         "facts": _target_facts(target),
         "scenarios": [
-            (scenario, [_row(target.cells[scenario, arm]) for arm in target.arms]) for scenario in target.scenarios
+            (scenario, [_row(target.cells[scenario, arm]) for arm in target.arms])
+            for scenario in target.scenarios
         ],
         "overall": [
             (arm, _ratio(together, ""), together.how, _num_scenarios(target, together), together.verdict)
@@ -137,7 +140,7 @@ def _row(cell: Cell) -> dict[str, Any]:
     return {
         "arm": cell.arm,
         "whole": _ratio(cell.whole, refusal, lines),
-        "whole_kind": "number" if cell.whole else "text",
+        "whole_kind": "text" if cell.refusal else "number",
         "decode": _ratio(cell.decode, _NONE),
         "values": [
             _value(speed(runs, "whole"), "{:.2f}".format),
@@ -213,7 +216,9 @@ def _target_facts(target: TargetFigures) -> list[tuple[str, str]]:
 
 def _facts(mapping: Mapping[str, object]) -> list[tuple[str, str]]:
     """Names and values of a record for people; the unit in a name's end decides how the value is written."""
-    return [(name.removesuffix("_bytes").replace("_", " "), _fact(name, value)) for name, value in mapping.items()]
+    return [
+        (name.removesuffix("_bytes").replace("_", " "), _fact(name, value)) for name, value in mapping.items()
+    ]
 
 
 def _fact(name: str, value: object) -> str:
@@ -233,8 +238,8 @@ def _notes(results: Results) -> list[str]:
     notes = []
     if results.truncated:
         notes.append(
-            f"The file ends within line {results.num_lines + 1}, as when a run is killed. That line was left out, "
-            "and the run is probably not complete."
+            f"The file ends within line {results.num_lines + 1}, as when a run is killed. That line was left "
+            "out, and the run is probably not complete."
         )
     if results.unknown:
         kinds = ", ".join(f"{name} ({count})" for name, count in results.unknown.items())

@@ -1,7 +1,7 @@
 """Colours of the report, each for light and for dark pages, and which arm has which.
 
-An arm has its drafter's colour in every plot. Colours of arms differ in lightness as well as in hue, and stand
-out from their page by at least 3 to 1, those of text by 4.5 to 1.
+An arm has its drafter's colour in every plot. Colours of arms stand out from their page by at least 3 to 1,
+those of text by 4.5 to 1, and those of homespec's drafters differ for colour-blind eyes as well.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ GRID = Color("grid", "#d8dbe0", "#3b414a")
 SURFACE = Color("surface", "#ffffff", "#15181d")
 
 _DRAFTERS = {
-    "plain": (Color("arm-plain", "#6b7079", "#9aa1ac"), "o"),
-    "ngram": (Color("arm-ngram", "#0f62b4", "#5aa9f7"), "s"),
-    "draft-model": (Color("arm-draft-model", "#bf5300", "#f0924a"), "D"),
-    "ngram+draft-model": (Color("arm-chain", "#b04a8f", "#e39ccb"), "^"),
-    "auto": (Color("arm-auto", "#00805a", "#2fc48d"), "P"),
+    "plain": (Color("arm-plain", "#6b7079", "#9aa1ac"), "d"),
+    "ngram": (Color("arm-ngram", "#3f83f0", "#6ea0ff"), "s"),
+    "draft-model": (Color("arm-draft-model", "#bf6a12", "#ee9a3a"), "D"),
+    "ngram+draft-model": (Color("arm-chain", "#7a2390", "#bf6a9c"), "^"),
+    "auto": (Color("arm-auto", "#00593a", "#66e3b4"), "o"),
 }
 _OTHERS = (
     (Color("arm-other-1", "#8a6d00", "#d6b93c"), "v"),
@@ -62,8 +62,8 @@ SLOTS = (
     Color("slot-1", "#4c7093", "#8fb1d3"),
     Color("slot-2", "#a05f0c", "#e8b269"),
     Color("slot-3", "#26405d", "#d3e1f0"),
-    Color("slot-4", "#487545", "#9ccb97"),
-    Color("slot-5", "#6d6d6d", "#b4b4b4"),
+    Color("slot-4", "#3d6a2c", "#8fcf7a"),
+    Color("slot-5", "#757575", "#cfcfcf"),
 )
 """For parts of a whole that are no arms; what is written inside them has the colour of the page."""
 

@@ -1,4 +1,4 @@
-"""What all plots of a report have in common, and the one importer of matplotlib (extra `bench`), on demand."""
+"""What all plots of a report have in common; the one importer of matplotlib (extra `bench`), on demand."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Sheet:
             ncols=columns,
             frameon=False,
             borderaxespad=0.2,
-            handlelength=1.8,
+            handlelength=2.6,
             columnspacing=1.4,
         )
 
@@ -93,7 +93,9 @@ class Sheet:
         """Writes DIRECTORY/STEM.png, in light colours, and STEM.svg, which follows the reader's."""
         self._figure.suptitle(self.title, x=0.012, ha="left", weight="bold", size=11)
         picture = directory / f"{stem}.png"
-        self._figure.savefig(picture, dpi=_PNG_DOTS_PER_INCH, facecolor=SURFACE.light, metadata={"Software": None})
+        self._figure.savefig(
+            picture, dpi=_PNG_DOTS_PER_INCH, facecolor=SURFACE.light, metadata={"Software": None}
+        )
         buffer = io.StringIO()
         self._figure.savefig(buffer, format="svg", facecolor="none", metadata={"Date": None})
         adapted = drawing.adapt(buffer.getvalue(), stem, self.title, self._marks)
@@ -121,7 +123,7 @@ def style() -> Iterator[None]:
     """What is drawn and saved inside has the report's looks."""
     import matplotlib
 
-    settings = {
+    settings: dict[Any, Any] = {
         "font.family": ["DejaVu Sans"],
         "font.size": 8.5,
         "text.parse_math": False,

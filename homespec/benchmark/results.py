@@ -1,4 +1,4 @@
-"""The lines of a results file, read back with their numbers, so that whatever is reported can be looked up."""
+"""The lines of a results file, read back with their numbers, so that what is reported can be looked up."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 import types
 import typing
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from homespec.calibration.curve import CostCurve
 from homespec.errors import ConfigError
 
-
+Line = TypeVar("Line")
 
 _HINT = "Pass a file that `homespec bench --jsonl FILE` wrote."
 _SIGNED = ("temperature_celsius",)
@@ -214,7 +214,7 @@ def read_results(path: Path) -> Results:
     sessions = lines[SessionLine]
     if len(sessions) != 1 or sessions[0].line != 1:
         raise ConfigError(
-            f"{path} has {len(sessions)} lines of the kind session; a results file has one, at its beginning.",
+            f"{path} has {len(sessions)} session lines; a results file has one, at its beginning.",
             hint=_HINT,
         )
     return Results(
@@ -247,7 +247,7 @@ def _records(path: Path, raw_lines: list[bytes]) -> Iterator[tuple[int, dict[str
         yield number, record
 
 
-def _build(kind: type, record: Mapping[str, Any], path: Path, number: int) -> Any:
+def _build(kind: Callable[..., Line], record: Mapping[str, object], path: Path, number: int) -> Line:
     """A line's dataclass from its fields; those that reports do not use are skipped."""
     values: dict[str, Any] = {}
     for name, annotation in _annotations(kind).items():
@@ -275,12 +275,12 @@ def _build(kind: type, record: Mapping[str, Any], path: Path, number: int) -> An
 
 
 @functools.cache
-def _annotations(kind: type) -> dict[str, Any]:
+def _annotations(kind: object) -> dict[str, object]:
     """Of the fields that a line has in the file."""
     return {name: hint for name, hint in typing.get_type_hints(kind).items() if name != "line"}
 
 
-def _convert(value: Any, kind: Any) -> Any:
+def _convert(value: object, kind: object) -> object:
     """The value as its annotation wants it.
 
     Raises:
@@ -295,7 +295,7 @@ def _convert(value: Any, kind: Any) -> Any:
     if kind in (int, float) and isinstance(value, int if kind is int else (int, float)):
         # JSON's booleans are numbers to Python, and its numbers may be NaN or too large for a float.
         if not isinstance(value, bool) and abs(value) <= sys.float_info.max:
-            return kind(value)
+            return value if kind is int else float(value)
     elif typing.get_origin(kind) is tuple and isinstance(value, list):
         return tuple(_convert(item, typing.get_args(kind)[0]) for item in value)
     elif typing.get_origin(kind) is dict and isinstance(value, dict):
