@@ -18,7 +18,7 @@ from homespec.errors import ConfigError
 
 Line = TypeVar("Line")
 
-_HINT = "Pass a file that `homespec bench --jsonl FILE` wrote."
+_HINT = "Pass a file that `homespec bench --out FILE` wrote."
 _SIGNED = ("temperature_celsius",)
 
 

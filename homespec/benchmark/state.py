@@ -27,7 +27,7 @@ _LEAST_WARM_SHARE, _MOST_COLD_SHARE = 0.95, 0.05
 
 
 def refuse_load() -> None:
-    """Looks whether other programs would be measured as well; takes some seconds where they were at work lately.
+    """Looks whether other programs would be measured as well; takes seconds where they were at work lately.
 
     Raises:
         ResourceError: they would.
