@@ -12,7 +12,8 @@ LIMIT_SECONDS = 150.0
 SCENARIOS = ("code", "editing", "chat")
 """What gains most, and what gains least; those that are there."""
 MAX_TOKENS = 64
-LENGTHS = (4,)
+ARMS = ("ngram 4", "auto")
+"""Beside plain decoding: what users get, and a drafter that every machine has."""
 
 _VERDICTS: dict[Verdict, str] = {
     "faster": "it pays",

@@ -61,7 +61,9 @@ _MEASUREMENT_OPTIONS: list[Decorator] = [
     click.option("--temperature", type=float, default=0.0, show_default=True, help="0 is greedy."),
     click.option("--repetitions", type=int, help="Of each prompt by each arm.  [default: 3; with --quick 1]"),
     click.option(
-        "--lengths", metavar="N,N,...", help="Of drafts in fixed arms.  [default: 5; with --quick 4]"
+        "--lengths",
+        metavar="N,N,...",
+        help="Of drafts in fixed arms.  [default: 5; with --quick one arm of 4]",
     ),
     click.option(
         "--arm",
@@ -167,8 +169,8 @@ def _settings(values: dict[str, Any]) -> BenchSettings:
         targets=tuple(dict.fromkeys(values["model"])),
         engine=parse_settings("", {**usual, **values, "draft": draft}),
         scenarios=tuple(_cut(scenario, num_prompts) for scenario in scenarios),
-        arm_names=values["arm"],
-        lengths=quick.LENGTHS if is_quick and not values["lengths"] else _lengths(values["lengths"]),
+        arm_names=values["arm"] or (quick.ARMS if is_quick and not values["lengths"] else ()),
+        lengths=_lengths(values["lengths"]),
         max_tokens=values["max_tokens"] or (quick.MAX_TOKENS if is_quick else _USUAL_TOKENS),
         temperature=values["temperature"],
         repetitions=values["repetitions"] or (1 if is_quick else _USUAL_REPETITIONS),
