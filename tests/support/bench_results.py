@@ -1,4 +1,4 @@
-"""Results of a bench that never ran, line by line as `homespec bench --jsonl` writes them."""
+"""Results of a bench that never ran, line by line as `homespec bench --out` writes them."""
 
 from __future__ import annotations
 
