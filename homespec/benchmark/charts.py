@@ -69,19 +69,20 @@ def _speedup(target: TargetFigures) -> _Drawn | Missing:
     heights = [
         number + _GAP_ROWS * sum(not row.arm for row in rows[: number + 1]) for number, row in enumerate(rows)
     ]
-    sheet = Sheet(title, [_ROW_INCHES * heights[-1]])
+    sheet = Sheet(title, [_ROW_INCHES * (heights[-1] + 2)])
     (axes,) = sheet.axes
     styles = arm_styles(target.arms)
     for height, row in zip(heights, rows, strict=True):
         if row.comparison is not None:
             _draw_comparison(sheet, height, row, row.comparison, styles[row.arm])
         elif row.note:
-            axes.annotate(
+            axes.text(
+                0.01,
+                height,
                 row.note,
-                (1, height),
-                (5, 0),
-                textcoords="offset points",
+                transform=axes.get_yaxis_transform(),
                 color=MUTED.light,
+                backgroundcolor=SURFACE.light,
                 size=7,
                 va="center",
             )

@@ -22,14 +22,14 @@ from homespec.benchmark.figures import (
     most,
     speed,
 )
-from homespec.benchmark.headline import write_headline
+from homespec.benchmark.headline import plural, verdict_word, write_headline
 from homespec.benchmark.palette import css_variables
 from homespec.benchmark.plots import Plot
 from homespec.benchmark.results import Results, RunLine
 from homespec.units import format_bytes, format_seconds
 
 _NONE = "-"
-_WORDS: dict[Verdict, str] = {"faster": "▲ faster", "slower": "▼ slower", "unclear": "≈ no clear difference"}
+_SIGNS: dict[Verdict, str] = {"faster": "▲", "slower": "▼", "unclear": "≈"}
 
 
 class Value(NamedTuple):
@@ -70,7 +70,6 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["words"] = _WORDS
     return environment.get_template("report.html").render(
         colors=Markup(css_variables()),
         results=results,
@@ -106,7 +105,7 @@ def _target(target: TargetFigures, plots: Sequence[Plot | Missing]) -> dict[str,
             {
                 "scenario": outcome.scenario,
                 "ratio": _ratio(outcome.comparison, outcome.refusal),
-                "verdict": outcome.comparison.verdict if outcome.comparison else "",
+                "verdict": _verdict(outcome.comparison) if outcome.comparison else "",
                 "best_arm": outcome.best_arm,
                 "best": _ratio(outcome.best, ""),
                 "num_prompts": _num_prompts(outcome.comparison),
@@ -120,12 +119,12 @@ def _target(target: TargetFigures, plots: Sequence[Plot | Missing]) -> dict[str,
             for scenario in target.scenarios
         ],
         "overall": [
-            (arm, _ratio(together, ""), together.how, _num_scenarios(target, together), together.verdict)
+            (arm, _ratio(together, ""), together.how, _num_scenarios(target, together), _verdict(together))
             for arm, together in target.overall.items()
         ],
         "conditions": [_conditions(arm, runs) for arm in target.arms if (runs := target.runs_of(arm))],
-        "num_runs": Value(f"{len(target.runs):,}", lines_of(target.runs)),
-        "num_warm_ups": Value(f"{len(target.warm_up_lines):,}", target.warm_up_lines),
+        "num_runs": Value(plural(len(target.runs), "reply", "replies"), lines_of(target.runs)),
+        "num_warm_ups": Value(plural(len(target.warm_up_lines), "warm-up"), target.warm_up_lines),
         "differences": [(difference, Value("", [difference.line])) for difference in target.differences],
         "plots": [plot for plot in plots if isinstance(plot, Plot)],
         "missing": [plot for plot in plots if isinstance(plot, Missing)],
@@ -188,6 +187,10 @@ def _ratio(comparison: Comparison | None, absent: str, lines: Sequence[int] = ()
     return Value(f"{comparison.value:.2f} ({low:.2f} to {high:.2f})", comparison.lines)
 
 
+def _verdict(comparison: Comparison) -> str:
+    return f"{_SIGNS[comparison.verdict]} {verdict_word(comparison)}"
+
+
 def _num_prompts(comparison: Comparison | None) -> Value:
     return Value(_NONE) if comparison is None else Value(str(comparison.num_prompts), comparison.lines)
 
@@ -203,7 +206,7 @@ def _target_facts(target: TargetFigures) -> list[tuple[str, str]]:
     pace = line.draft_seconds_per_token
     return _facts(
         {
-            "draft model": line.draft,
+            "draft model": line.draft or "none",
             "reason": line.plan.get("reason"),
             "context": line.plan.get("context_tokens"),
             "longest draft": line.plan.get("draft_length"),

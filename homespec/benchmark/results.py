@@ -144,7 +144,7 @@ class DifferenceLine:
     """A reply that is not the plain one.
 
     Attributes:
-        position: of the first token that differs.
+        position: of the first token that differs, from 0.
         gap: between the two best logits there.
         near_tie: whether rounding explains it.
     """

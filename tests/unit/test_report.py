@@ -221,10 +221,13 @@ def test_the_headline_tells_gains_and_losses_alike(tmp_path: Path) -> None:
     headline = write_headline(figures(tmp_path, usual()))
     assert headline.answer == "pays"
     text = " ".join(sentence.text for sentence in headline.sentences)
-    assert "Faster: code (1.85)." in text
-    assert "Slower: chat (0.93)." in text
-    assert "No clear difference: maths (1.00)." in text
-    assert "The fastest of the fixed settings was ngram 5" in text
+    # Four prompts of each scenario are few, twelve of all are not.
+    few = ", as far as so few prompts can tell"
+    assert headline.title.startswith("Speculative decoding pays on this machine: with auto, 1.20 times")
+    assert f"Faster{few}: code (1.85)." in text
+    assert f"Slower{few}: chat (0.93)." in text
+    assert f"No clear difference{few}: maths (1.00)." in text
+    assert "The fastest of the other arms was ngram 5" in text
     assert [outcome.best_arm for outcome in headline.outcomes] == ["auto", "auto", "auto"]
 
 
@@ -232,7 +235,7 @@ def test_the_headline_tells_gains_and_losses_alike(tmp_path: Path) -> None:
     ("auto", "fixed", "answer", "claim"),
     [
         (0.8, 0.7, "does-not-pay", "does not pay on this machine: with auto, 0.82 times the speed of plain"),
-        (0.8, 1.3, "unclear", "pays on this machine with ngram 5, but not with auto"),
+        (0.8, 1.3, "unclear", "pays on this machine: with ngram 5, but not with auto"),
         (1.0, 0.9, "unclear", "no clear difference between auto and plain"),
     ],
 )
@@ -243,6 +246,17 @@ def test_negative_results_are_said_plainly(
     headline = write_headline(figures(tmp_path, [session(), target(), *replies(speeds)]))
     assert headline.answer == answer
     assert claim in headline.title
+
+
+def test_an_arm_of_fewer_scenarios_does_not_lead(tmp_path: Path) -> None:
+    speeds = {
+        "code": {"plain": 1.0, "ngram 5": 1.2, "draft-model 5": 3.0},
+        "chat": {"plain": 1.0, "ngram 5": 1.1},
+    }
+    headline = write_headline(figures(tmp_path, [session(), target(), *replies(speeds)]))
+    assert headline.arm == "ngram 5"
+    assert not [sentence for sentence in headline.sentences if "draft-model 5" in sentence.text]
+    assert headline.outcomes[0].best_arm == "draft-model 5"
 
 
 def test_no_speedup_where_texts_differ(tmp_path: Path) -> None:
@@ -290,7 +304,10 @@ def test_one_prompt_has_no_interval(tmp_path: Path) -> None:
     found = figures(tmp_path, [session(), target(), *replies(speeds, num_prompts=1)])
     assert found.overall["auto"].interval is None
     assert found.overall["auto"].value == pytest.approx(2.0)
-    assert "no interval, since one prompt cannot tell" in write_headline(found).sentences[0].text
+    headline = write_headline(found)
+    assert headline.title.startswith("One prompt cannot tell whether")
+    assert "no interval, since one prompt cannot tell" in headline.sentences[0].text
+    assert headline.sentences[1].text == "One prompt, which cannot tell: code (2.00)."
     # Several scenarios of one prompt each are several prompts.
     several = replies({name: speeds["code"] for name in ("code", "chat", "maths")}, num_prompts=1)
     together = figures(tmp_path, [session(), target(), *several]).overall["auto"]
