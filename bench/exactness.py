@@ -10,12 +10,11 @@ tokens are decoded at once, and a gap below that noise may fall either way.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-import numpy as np
-
+from homespec.benchmark.exactness import first_difference, top_gap
+from homespec.benchmark.scenarios import read_prompts
 from homespec.engine.engine import Engine
 from homespec.engine.settings import EngineSettings
 from homespec.records import Message, Reply, RequestParams, SamplingParams
@@ -35,8 +34,7 @@ def main() -> None:
     parser.add_argument("--max-tokens", type=int, default=96)
     options = parser.parse_args()
 
-    lines = options.prompts.read_text(encoding="utf-8").splitlines()[: options.num_prompts]
-    prompts = [json.loads(line)["prompt"] for line in lines]
+    prompts = read_prompts(options.prompts).prompts[: options.num_prompts]
     params = RequestParams(SamplingParams(temperature=0), max_tokens=options.max_tokens)
     drafted = EngineSettings(
         options.model, options.draft, draft_length=options.draft_length, min_confidence=options.min_confidence
@@ -66,13 +64,11 @@ def describe(plain: Engine, prompt: list[int], expected: Reply, found: Reply) ->
     """One line on how the two replies compare."""
     stats = found.stats
     figures = f"acceptance length {stats.mean_acceptance_length or 1:.2f}, {stats.num_drafts} drafts"
-    if expected.token_ids == found.token_ids:
+    at = first_difference(expected.token_ids, found.token_ids)
+    if at is None:
         return f"same {len(found.token_ids)} tokens; {figures}"
-    pairs = enumerate(zip(expected.token_ids, found.token_ids, strict=False))
-    at = next(i for i, (one, other) in pairs if one != other)
-    logits = plain.next_logits([*prompt, *expected.token_ids[:at]])
-    best, second = np.sort(logits)[-1:-3:-1]
-    return f"differs from token {at} on, where the best two logits are {best - second:.3f} apart; {figures}"
+    gap = top_gap(plain, [*prompt, *expected.token_ids[:at]])
+    return f"differs from token {at} on, where the best two logits are {gap:.3f} apart; {figures}"
 
 
 if __name__ == "__main__":

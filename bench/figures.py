@@ -1,31 +1,24 @@
-"""What the benchmarks that answer prompts share: runs, and ratios of speeds with their intervals."""
+"""What the benchmarks that answer prompts share: runs of suites, and their records."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from homespec.benchmark import scenarios
+from homespec.benchmark.statistics import Amounts
 from homespec.engine.engine import Engine
+from homespec.engine.settings import FixedDraft
 from homespec.records import RequestParams, SamplingParams
-from homespec.runtime.state import STATE_VARIABLE, state_directory
 
-Amounts = npt.NDArray[np.float64]
-"""Shape (num_prompts, 2): tokens and seconds of each prompt's reply."""
 Part = Literal["whole", "decode"]
-
-SEED = 20_260_101
-_NUM_RESAMPLES = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +60,13 @@ class Run:
     predicted_tokens_per_second: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A ratio of two speeds.
-
-    Attributes:
-        value: of the sums over all prompts.
-        resampled: what it would have been with other prompts of the kind (bootstrap).
-    """
-
-    value: float
-    resampled: npt.NDArray[np.float64]
-
-    def interval(self) -> tuple[float, float]:
-        """Where 90% of the resampled ratios lie."""
-        low, high = np.quantile(self.resampled, (0.05, 0.95))
-        return float(low), float(high)
-
-    def __str__(self) -> str:
-        low, high = self.interval()
-        return f"{self.value:.3f} ({low:.2f} to {high:.2f})"
-
-
 def read_prompts(suite: Path, num_prompts: int) -> list[str]:
-    """The first prompts of a suite; ends the program if there are none."""
-    lines = suite.read_text(encoding="utf-8").splitlines()[:num_prompts]
-    return [json.loads(line)["prompt"] for line in lines] or sys.exit(f"{suite} has no prompts.")
+    """The first prompts of a suite.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    return list(scenarios.read_prompts(suite).prompts[:num_prompts])
 
 
 def request(number: int, temperature: float, max_tokens: int) -> RequestParams:
@@ -101,7 +75,13 @@ def request(number: int, temperature: float, max_tokens: int) -> RequestParams:
     return RequestParams(sampling, max_tokens=max_tokens)
 
 
-def answer(engine: Engine, tokens: list[int], params: RequestParams, place: tuple[str, int, str]) -> Run:
+def answer(
+    engine: Engine,
+    tokens: list[int],
+    params: RequestParams,
+    place: tuple[str, int, str],
+    fixed: FixedDraft | None = None,
+) -> Run:
     """Generates a whole reply; ends the program if the drafter was dropped on the way.
 
     Args:
@@ -109,9 +89,10 @@ def answer(engine: Engine, tokens: list[int], params: RequestParams, place: tupl
         tokens: the prompt.
         params: of the request.
         place: suite, number and arm.
+        fixed: how to draft; None for the engine's own choice.
     """
     start = time.perf_counter()
-    generation = engine.generate(tokens, params)
+    generation = engine.generate(tokens, params, fixed)
     for _ in generation:
         pass
     seconds = time.perf_counter() - start
@@ -157,32 +138,6 @@ def predicted_speed(runs: Sequence[Run]) -> float | None:
     return sum(run.decode_tokens for run in runs) / seconds
 
 
-def speed(pairs: Amounts) -> float:
-    """Tokens per second, over all prompts."""
-    tokens, seconds = pairs.sum(axis=0)
-    return float(tokens / seconds)
-
-
-def compare(ours: Amounts, base: Amounts, generator: np.random.Generator) -> Ratio:
-    """How much faster ours is than the base, on the same prompts.
-
-    The interval comes from drawing prompts with replacement, the same ones for both: prompts differ far more
-    than the two replies to one of them.
-    """
-    picks = generator.integers(0, len(ours), (_NUM_RESAMPLES, len(ours)))
-    our_sums, base_sums = ours[picks].sum(axis=1), base[picks].sum(axis=1)
-    # Replies of a single step have no decode seconds: their ratio is no number.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        resampled = (our_sums[:, 0] / our_sums[:, 1]) / (base_sums[:, 0] / base_sums[:, 1])
-        return Ratio(speed(ours) / speed(base), resampled)
-
-
-def geometric_mean(ratios: Sequence[Ratio]) -> Ratio:
-    """Over suites, whose prompts were drawn independently."""
-    value = np.exp(np.mean([np.log(ratio.value) for ratio in ratios]))
-    return Ratio(float(value), np.exp(np.mean([np.log(ratio.resampled) for ratio in ratios], axis=0)))
-
-
 def append_records(path: Path | None, runs: Sequence[Run], summary: dict[str, object]) -> None:
     """Keeps a suite's runs and its summary as lines of JSON; the field `record` tells them apart."""
     if path is None:
@@ -190,27 +145,3 @@ def append_records(path: Path | None, runs: Sequence[Run], summary: dict[str, ob
     records = [*({"record": "run", **asdict(run)} for run in runs), {"record": "suite", **summary}]
     with path.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
-
-
-@contextlib.contextmanager
-def experience(*, fresh: bool) -> Iterator[None]:
-    """Fresh, engines opened inside know nothing of what earlier runs learned of drafters, and keep nothing.
-
-    Calibrations stay, unless they are made inside.
-    """
-    if not fresh:
-        yield
-        return
-    known = state_directory()
-    named = os.environ.get(STATE_VARIABLE)
-    with tempfile.TemporaryDirectory() as directory:
-        for entry in known.glob("*"):
-            if entry.name != "experience":
-                Path(directory, entry.name).symlink_to(entry.resolve())
-        os.environ[STATE_VARIABLE] = directory
-        try:
-            yield
-        finally:
-            os.environ.pop(STATE_VARIABLE)
-            if named is not None:
-                os.environ[STATE_VARIABLE] = named

@@ -22,7 +22,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bench import figures
-from bench.figures import Ratio, Run
+from bench.figures import Run
+from homespec.benchmark import statistics
+from homespec.benchmark.state import experience
+from homespec.benchmark.statistics import Ratio
 from homespec.engine.engine import Engine
 from homespec.engine.settings import EngineSettings
 from homespec.records import Message
@@ -54,10 +57,10 @@ def main() -> None:
     options = parser.parse_args()
 
     drafted = EngineSettings(options.model, options.draft, draft_length=options.draft_length)
-    generator = np.random.default_rng(figures.SEED)
+    generator = np.random.default_rng(statistics.SEED)
     all_ratios: list[Ratios] = []
     with (
-        figures.experience(fresh=options.fresh),
+        experience(fresh=options.fresh),
         Engine(options.model, draft="off") as plain,
         Engine(drafted) as speculative,
     ):
@@ -65,8 +68,8 @@ def main() -> None:
         for suite in options.suites:
             before, after = run_suite(suite, plain, speculative, options)
             ratios = Ratios(
-                figures.compare(figures.amounts(after), figures.amounts(before), generator),
-                figures.compare(
+                statistics.compare(figures.amounts(after), figures.amounts(before), generator),
+                statistics.compare(
                     figures.amounts(after, "decode"), figures.amounts(before, "decode"), generator
                 ),
             )
@@ -75,7 +78,7 @@ def main() -> None:
             sys.stdout.flush()
             summary = {"model": options.model, "draft": options.draft, **summarize(ratios, before, after)}
             figures.append_records(options.jsonl, [*before, *after], summary)
-    whole, decode = map(figures.geometric_mean, zip(*all_ratios, strict=True))
+    whole, decode = map(statistics.geometric_mean, zip(*all_ratios, strict=True))
     sys.stdout.write(f"geometric mean of the ratios {whole}, decode only {decode}\n")
 
 
@@ -95,7 +98,7 @@ def run_suite(
 
 def describe(ratios: Ratios, before: Sequence[Run], after: Sequence[Run]) -> str:
     """The lines of a suite."""
-    speeds = [figures.speed(figures.amounts(runs)) for runs in (before, after)]
+    speeds = [statistics.speed(figures.amounts(runs)) for runs in (before, after)]
     drafts = count_drafters(after)
     lengths = count_lengths(after)
     return (

@@ -18,81 +18,21 @@ import argparse
 import random
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bench import figures
-from bench.figures import Amounts, Ratio, Run
-from homespec.contracts import Drafter, LengthPolicy
-from homespec.drafting.chain import ChainDrafter
-from homespec.drafting.draft_model import DraftModelDrafter
-from homespec.drafting.length import FixedLength
-from homespec.drafting.none import NoDrafter
-from homespec.drafting.suffix import SuffixDrafter
+from bench.figures import Run
+from homespec.benchmark import statistics
+from homespec.benchmark.arms import AUTO, PLAIN, Arm, make_arms
+from homespec.benchmark.state import experience
+from homespec.benchmark.statistics import Amounts, Ratio
 from homespec.engine.engine import Engine
-from homespec.engine.routing import Routing
 from homespec.engine.settings import AUTO_DRAFT_LENGTH, EngineSettings
 from homespec.records import Message
-from homespec.sampling import Sampling
-
-DrafterName = Literal["plain", "ngram", "model", "ngram+model", "auto"]
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """Who drafts, and how much in every step; the controller's length is its own affair."""
-
-    drafter: DrafterName
-    length: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.drafter} {self.length}" if self.length else self.drafter
-
-
-PLAIN, AUTO = Arm("plain"), Arm("auto")
-
-
-class SweptEngine(Engine):
-    """An engine whose next reply is drafted as its arm says.
-
-    Attributes:
-        arm: of the next reply.
-        min_confidence: at which a draft of fixed length is cut short.
-    """
-
-    arm = AUTO
-    min_confidence = 0.0
-
-    def forget_prompts(self) -> None:
-        """Makes the target and the draft model read the next prompt from its beginning."""
-        self._opened.target.context.truncate(0)
-        self.forget_draft()
-
-    def forget_draft(self) -> None:
-        """Makes the draft model read the next prompt from its beginning."""
-        if self._opened.draft is not None:
-            self._opened.draft.context.truncate(0)
-
-    def _speculation(
-        self, sampling: Sampling, tokens: Sequence[int]
-    ) -> tuple[Drafter, LengthPolicy, Routing | None]:
-        if self.arm == AUTO:
-            return super()._speculation(sampling, tokens)
-        return self._drafter(sampling), FixedLength(self.arm.length, self.min_confidence), None
-
-    def _drafter(self, sampling: Sampling) -> Drafter:
-        drafters: list[Drafter] = []
-        if "ngram" in self.arm.drafter:
-            drafters.append(SuffixDrafter())
-        if "model" in self.arm.drafter:
-            assert self._opened.draft is not None
-            context = self._opened.draft.context
-            drafters.append(DraftModelDrafter(context, sampling.picker, self.vocabulary.is_end))
-        return ChainDrafter(drafters) if len(drafters) > 1 else (drafters or [NoDrafter()])[0]
 
 
 class Outcome(NamedTuple):
@@ -134,12 +74,11 @@ def main() -> None:
     options = parser.parse_args()
 
     settings = EngineSettings(options.model, f"ngram+{options.draft}" if options.draft else "ngram")
-    generator = np.random.default_rng(figures.SEED)
+    generator = np.random.default_rng(statistics.SEED)
     outcomes: list[Outcome] = []
-    with figures.experience(fresh=options.fresh), closing(SweptEngine(settings)) as engine:
+    with experience(fresh=options.fresh), Engine(settings) as engine:
         if not engine.plan.speculation:
             sys.exit(f"Nothing to compare: {engine.plan.explanation}")
-        engine.min_confidence = options.min_confidence
         for suite in options.suites:
             runs = run_suite(suite, engine, options)
             outcome = judge(runs, generator)
@@ -152,53 +91,55 @@ def main() -> None:
     sys.stdout.write(describe_all(outcomes))
 
 
-def make_arms(lengths: Sequence[int], *, has_draft_model: bool) -> list[Arm]:
+def choose_arms(options: argparse.Namespace) -> list[Arm]:
     """Every arm once."""
-    drafters: list[DrafterName] = ["ngram", "model", "ngram+model"] if has_draft_model else ["ngram"]
-    return [PLAIN, *(Arm(drafter, length) for drafter in drafters for length in lengths), AUTO]
+    arms = make_arms((), options.lengths, has_draft_model=options.draft is not None)
+    return [
+        replace(arm, fixed=replace(arm.fixed, min_confidence=options.min_confidence)) if arm.fixed else arm
+        for arm in arms
+    ]
 
 
-def run_suite(suite: Path, engine: SweptEngine, options: argparse.Namespace) -> dict[str, list[Run]]:
+def run_suite(suite: Path, engine: Engine, options: argparse.Namespace) -> dict[str, list[Run]]:
     """The replies by arm, in the order of the prompts."""
-    arms = make_arms(options.lengths, has_draft_model=options.draft is not None)
-    runs: dict[str, list[Run]] = {str(arm): [] for arm in arms}
-    shuffler = random.Random(figures.SEED)
+    arms = choose_arms(options)
+    runs: dict[str, list[Run]] = {arm.name: [] for arm in arms}
+    shuffler = random.Random(statistics.SEED)
     for number, prompt in enumerate(figures.read_prompts(suite, options.num_prompts)):
         tokens = engine.chat_tokens([Message("user", prompt)])
         params = figures.request(number, options.temperature, options.max_tokens)
-        engine.forget_prompts()
-        engine.arm = PLAIN
-        reading = figures.answer(engine, tokens, replace(params, max_tokens=1), (suite.stem, number, "read"))
+        engine.forget()
+        once = replace(params, max_tokens=1)
+        reading = figures.answer(engine, tokens, once, (suite.stem, number, "read"), PLAIN.fixed)
         for arm in shuffler.sample(arms, len(arms)):
-            engine.arm = arm
-            engine.forget_draft()
-            run = figures.answer(engine, tokens, params, (suite.stem, number, str(arm)))
+            engine.forget(keep_prompt=True)
+            run = figures.answer(engine, tokens, params, (suite.stem, number, arm.name), arm.fixed)
             # The prompt is in the target's cache; what reading it took is the same for all.
             prefill_seconds = run.prefill_seconds + reading.prefill_seconds
             seconds = run.seconds + reading.prefill_seconds
-            runs[str(arm)].append(replace(run, prefill_seconds=prefill_seconds, seconds=seconds))
+            runs[arm.name].append(replace(run, prefill_seconds=prefill_seconds, seconds=seconds))
     return runs
 
 
 def judge(runs: Mapping[str, Sequence[Run]], generator: np.random.Generator) -> Outcome:
     """Compares the controller with the fixed settings."""
     all_amounts = {name: figures.amounts(arm_runs) for name, arm_runs in runs.items()}
-    auto, plain = all_amounts.pop(str(AUTO)), all_amounts[str(PLAIN)]
+    auto, plain = all_amounts.pop(AUTO.name), all_amounts[PLAIN.name]
     best = fastest(all_amounts)
     honest = choose_on_others(all_amounts)
     return Outcome(
-        settings={name: figures.compare(pairs, plain, generator) for name, pairs in all_amounts.items()},
+        settings={name: statistics.compare(pairs, plain, generator) for name, pairs in all_amounts.items()},
         best=best,
-        honest=None if honest is None else figures.compare(honest, plain, generator),
-        auto=figures.compare(auto, plain, generator),
-        auto_to_best=figures.compare(auto, all_amounts[best], generator),
-        auto_to_honest=None if honest is None else figures.compare(auto, honest, generator),
+        honest=None if honest is None else statistics.compare(honest, plain, generator),
+        auto=statistics.compare(auto, plain, generator),
+        auto_to_best=statistics.compare(auto, all_amounts[best], generator),
+        auto_to_honest=None if honest is None else statistics.compare(auto, honest, generator),
     )
 
 
 def fastest(settings: Mapping[str, Amounts]) -> str:
     """The setting with the most tokens per second over all prompts."""
-    return max(settings, key=lambda name: figures.speed(settings[name]))
+    return max(settings, key=lambda name: statistics.speed(settings[name]))
 
 
 def choose_on_others(settings: Mapping[str, Amounts]) -> Amounts | None:
@@ -219,8 +160,8 @@ def choose_on_others(settings: Mapping[str, Amounts]) -> Amounts | None:
 
 def describe(suite: str, runs: Mapping[str, Sequence[Run]], outcome: Outcome, lengths: Sequence[int]) -> str:
     """The lines of a suite."""
-    plain = runs[str(PLAIN)]
-    drafters = dict.fromkeys(name.partition(" ")[0] for name in outcome.settings if name != str(PLAIN))
+    plain = runs[PLAIN.name]
+    drafters = dict.fromkeys(name.partition(" ")[0] for name in outcome.settings if name != PLAIN.name)
     rows = [
         f"  {drafter:24}"
         + " ".join(f"{outcome.settings[f'{drafter} {length}'].value:6.3f}" for length in lengths)
@@ -228,7 +169,7 @@ def describe(suite: str, runs: Mapping[str, Sequence[Run]], outcome: Outcome, le
     ]
     return "\n".join(
         [
-            f"\n{suite}, {len(plain)} prompts, plain {figures.speed(figures.amounts(plain)):.2f} tokens/s",
+            f"\n{suite}, {len(plain)} prompts, plain {statistics.speed(figures.amounts(plain)):.2f} tokens/s",
             f"  {'ratio to plain, length':24}" + " ".join(f"{length:6}" for length in lengths),
             *rows,
             f"  best fixed setting      {outcome.best}: {outcome.settings[outcome.best]}",
@@ -259,19 +200,20 @@ def summarize(outcome: Outcome) -> dict[str, object]:
 def describe_all(outcomes: Sequence[Outcome]) -> str:
     """Geometric means over the suites, and the one setting that is best for all of them."""
     overall = {
-        name: figures.geometric_mean([outcome.settings[name] for outcome in outcomes])
+        name: statistics.geometric_mean([outcome.settings[name] for outcome in outcomes])
         for name in outcomes[0].settings
     }
     best = max(overall, key=lambda name: overall[name].value)
+    to_best = statistics.geometric_mean([outcome.auto_to_best for outcome in outcomes])
     lines = [
         "\ngeometric means over the suites",
-        f"  auto                    {figures.geometric_mean([outcome.auto for outcome in outcomes])}",
+        f"  auto                    {statistics.geometric_mean([outcome.auto for outcome in outcomes])}",
         f"  best setting for all    {best}: {overall[best]}",
-        f"  auto / best by suite    {figures.geometric_mean([outcome.auto_to_best for outcome in outcomes])}",
+        f"  auto / best by suite    {to_best}",
     ]
     honest = [outcome.auto_to_honest for outcome in outcomes if outcome.auto_to_honest is not None]
     if honest:
-        lines.append(f"  auto / chosen on others {figures.geometric_mean(honest)}")
+        lines.append(f"  auto / chosen on others {statistics.geometric_mean(honest)}")
     return "\n".join(lines) + "\n"
 
 

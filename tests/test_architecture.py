@@ -31,7 +31,9 @@ except SystemExit as end: assert end.code in (0, None), end.code
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["models", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "--help"], ["models", "--help"], ["bench", "--help"], ["--version"]]
+)
 def test_help_is_light(arguments: list[str]) -> None:
     heavy = {"llama_cpp", "numpy", "rich", "huggingface_hub", "gguf"}
     assert not imported_by(HELP.format(arguments=arguments)) & heavy
@@ -76,3 +78,11 @@ def test_ctypes_stays_in_the_binding() -> None:
     for path in MODULES:
         if path.relative_to(ROOT).parts[0] != "runtime":
             assert "import ctypes" not in path.read_text(encoding="utf-8"), path
+
+
+def test_matplotlib_stays_in_the_plots() -> None:
+    for path in MODULES:
+        if path.relative_to(ROOT) != Path("benchmark", "plots.py"):
+            source = path.read_text(encoding="utf-8")
+            assert "import matplotlib" not in source, path
+            assert "from matplotlib" not in source, path

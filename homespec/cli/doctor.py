@@ -11,8 +11,6 @@ import click
 
 from homespec.units import format_bytes
 
-_GOVERNOR = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
-
 
 @click.command()
 def command() -> None:
@@ -31,18 +29,19 @@ def command() -> None:
 
 def _cpu(root: Path = Path("/")) -> list[str]:
     from homespec.runtime.cgroups import read_text
+    from homespec.telemetry.machine import cpu_governor
 
     info = read_text(root / "proc/cpuinfo") or ""
     names = [line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")]
     model = read_text(root / "proc/device-tree/model")  # what a Raspberry Pi calls itself
-    governor = read_text(root / _GOVERNOR)
+    governor = cpu_governor(root)
     name = (model or "").strip("\0") or next(iter(names), platform.machine())
     lines = [
         f"{name}, {os.cpu_count()} CPUs",
         *_threads(),
         f"load: {' '.join(f'{load:.1f}' for load in os.getloadavg())}",
     ]
-    return [*lines, f"governor: {governor.strip()}"] if governor else lines
+    return [*lines, f"governor: {governor}"] if governor else lines
 
 
 def _threads() -> list[str]:

@@ -22,6 +22,7 @@ _COMMANDS = {
     "plan": "Plan memory, with and without a drafter; loads nothing.",
     "calibrate": "Measure what decodes cost on this machine.",
     "models": "List, get, check and remove models.",
+    "bench": "Measure what speculation gains on this machine.",
     "doctor": "Show how homespec sees this machine.",
 }
 

@@ -23,7 +23,7 @@ from homespec.engine.opening import open_models
 from homespec.engine.preparing import Preparation, prepare
 from homespec.engine.routing import Routing
 from homespec.engine.session import Session
-from homespec.engine.settings import EngineSettings
+from homespec.engine.settings import DrafterName, EngineSettings, FixedDraft
 from homespec.engine.truth import compare_with_plan
 from homespec.errors import ConfigError, ContextOverflowError, DecodeAbortedError
 from homespec.records import FloatArray, Message, PlanSummary, RequestParams
@@ -123,6 +123,14 @@ class Engine:
         return self._opened.target.name
 
     @property
+    def drafters(self) -> tuple[DrafterName, ...]:
+        """Who may draft, in the order in which they are asked; nobody where speculation is off."""
+        if not self.plan.speculation:
+            return ()
+        ngram: tuple[DrafterName, ...] = ("ngram",) if self._opened.uses_ngram else ()
+        return ngram if self._opened.draft is None else (*ngram, "draft-model")
+
+    @property
     def vocabulary(self) -> Vocabulary:
         """The target's tokenizer."""
         return self._opened.target.model.vocabulary
@@ -140,12 +148,18 @@ class Engine:
         """The prompt for the next message of a conversation, through the model's chat template."""
         return self._opened.target.model.chat_template.tokens(messages)
 
-    def generate(self, tokens: Sequence[int], params: RequestParams = RequestParams()) -> Generation:
+    def generate(
+        self,
+        tokens: Sequence[int],
+        params: RequestParams = RequestParams(),
+        fixed: FixedDraft | None = None,
+    ) -> Generation:
         """Starts a reply to a prompt; iterate over it to run it.
 
         Args:
             tokens: the whole prompt. What its beginning shares with the last request is not decoded again.
             params: of this request.
+            fixed: how to draft, for measurements; None for the engine's own choice.
 
         Raises:
             ContextOverflowError: the prompt leaves no room for an answer.
@@ -159,7 +173,7 @@ class Engine:
             raise ConfigError(f"--max-tokens is {params.max_tokens}; at least 1 is needed.")
         sampling = make_sampling(params.sampling, params.verifier, self.preparation.num_shared_tokens)
         self.abort.clear()
-        drafter, lengths, routing = self._speculation(sampling, tokens)
+        drafter, lengths, routing = self._speculation(sampling, tokens, fixed)
         end = min(self.context_tokens, len(tokens) + (params.max_tokens or _USUAL_REPLY_TOKENS))
         return Generation(
             target=self._opened.target,
@@ -169,9 +183,20 @@ class Engine:
             sampling=sampling,
             lengths=lengths,
             routing=routing,
-            plan=self._foretold(lengths, (len(tokens) + end) // 2),
+            plan=self._foretold(lengths, (len(tokens) + end) // 2, fixed),
             on_paging=self._drop_drafters,
         )
+
+    def forget(self, *, keep_prompt: bool = False) -> None:
+        """Empties the KV caches, so that the next request finds the models as if they had just been opened.
+
+        Args:
+            keep_prompt: leave the target's as it is.
+        """
+        if not keep_prompt:
+            self._opened.target.context.truncate(0)
+        if self._opened.draft is not None:
+            self._opened.draft.context.truncate(0)
 
     def next_logits(self, tokens: Sequence[int]) -> FloatArray:
         """The target's logits after some tokens, the last one decoded alone as in plain decoding.
@@ -187,26 +212,39 @@ class Engine:
         return logits
 
     def _speculation(
-        self, sampling: Sampling, tokens: Sequence[int]
+        self, sampling: Sampling, tokens: Sequence[int], fixed: FixedDraft | None
     ) -> tuple[Drafter, LengthPolicy, Routing | None]:
         """The drafter and the length policy of a request; under control they are one and the same."""
-        if not self.plan.speculation:
-            return NoDrafter(), FixedLength(0), None
-        suffix = SuffixDrafter(self._corpus) if self._opened.uses_ngram else None
-        drafters: list[Drafter] = [suffix] if suffix is not None else []
-        if self._opened.draft is not None:
-            model = self._opened.draft.context
-            drafters.append(DraftModelDrafter(model, sampling.picker, self.vocabulary.is_end))
-        if self._control is None:
-            drafter = drafters[0] if len(drafters) == 1 else ChainDrafter(drafters)
-            return drafter, FixedLength(self.plan.draft_length, self.settings.min_confidence), None
+        if fixed is None and (self._control is None or not self.plan.speculation):
+            fixed = FixedDraft(self.drafters, self.plan.draft_length, self.settings.min_confidence)
+        if fixed is not None:
+            drafters = [self._drafter(name, sampling) for name in fixed.drafters]
+            lengths = FixedLength(fixed.length if drafters else 0, fixed.min_confidence)
+            return _join(drafters), lengths, None
+        assert self._control is not None
+        drafters = [self._drafter(name, sampling) for name in self.drafters]
         sampled_drafts = sampling.name in ("rejection", "block")
         controller = self._control.controller(drafters, self.plan.draft_length, sampled_drafts=sampled_drafts)
+        suffix = next((drafter for drafter in drafters if isinstance(drafter, SuffixDrafter)), None)
         routing = Routing(controller, suffix, self.vocabulary.text(tokens), sampled=sampling.name != "greedy")
         return controller, controller, routing
 
-    def _foretold(self, lengths: LengthPolicy, depth_tokens: int) -> PlanSummary:
-        """The plan with the speed to expect, where that is measured."""
+    def _drafter(self, name: DrafterName, sampling: Sampling) -> Drafter:
+        if name == "ngram":
+            return SuffixDrafter(self._corpus)
+        if self._opened.draft is None:
+            raise ConfigError("There is no draft model open.", hint="Name one: --draft NAME.")
+        return DraftModelDrafter(self._opened.draft.context, sampling.picker, self.vocabulary.is_end)
+
+    def _foretold(self, lengths: LengthPolicy, depth_tokens: int, fixed: FixedDraft | None) -> PlanSummary:
+        """The plan of one request, with the speed to expect where that is measured."""
+        if fixed is not None and not fixed.drafters:
+            why = "Speculation was switched off."
+            return replace(
+                self.plan, speculation=False, reason="off_by_user", explanation=why, draft_length=0
+            )
+        if fixed is not None:
+            return replace(self.plan, draft_length=fixed.length)
         if self._control is None or not isinstance(lengths, Controller):
             return self.plan
         plain, predicted = self._control.foretell(lengths.kind, depth_tokens)
@@ -232,3 +270,9 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _join(drafters: Sequence[Drafter]) -> Drafter:
+    if not drafters:
+        return NoDrafter()
+    return drafters[0] if len(drafters) == 1 else ChainDrafter(drafters)

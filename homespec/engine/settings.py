@@ -18,6 +18,8 @@ AUTO_DRAFT_LENGTH = 31
 MAX_DRAFT_LENGTH = 32
 DEFAULT_MIN_CONFIDENCE = 0.4
 
+DrafterName = Literal["ngram", "draft-model"]
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
@@ -96,3 +98,18 @@ class EngineSettings:
                 raise ConfigError(
                     f"{option} is {value}; at least 1 thread is needed.", hint=f"Leave {option} out."
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class FixedDraft:
+    """How one request is drafted, whatever the engine would choose: for measurements.
+
+    Attributes:
+        drafters: asked in this order until one proposes something; none decodes plainly.
+        length: tokens drafted per step.
+        min_confidence: a draft ends at a token of which the drafter is less sure.
+    """
+
+    drafters: tuple[DrafterName, ...] = ()
+    length: int = 0
+    min_confidence: float = DEFAULT_MIN_CONFIDENCE

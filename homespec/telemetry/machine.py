@@ -116,6 +116,19 @@ def is_busy() -> bool:
     return os.getloadavg()[0] > _HIGH_LOAD * (os.cpu_count() or 1)
 
 
+def cpu_governor(root: Path = Path("/")) -> str | None:
+    """Who sets the clock of the first CPU, such as `powersave`; None where the system does not tell."""
+    return read_text(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+
+
+def read_cpu_times(root: Path = Path("/")) -> tuple[int, int]:
+    """Ticks since the start that all CPUs together were at work, and ticks in all (proc(5), stat)."""
+    fields = (read_text(root / "proc/stat") or "").partition("\n")[0].split()
+    # Time of guests, behind the eighth number, is part of user time.
+    ticks = [int(field) for field in fields[1:9] if field.isdigit()]
+    return sum(ticks) - sum(ticks[3:5]), sum(ticks)
+
+
 def _read_meminfo(root: Path) -> dict[str, int]:
     """/proc/meminfo in bytes."""
     values: dict[str, int] = {}

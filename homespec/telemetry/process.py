@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,3 +44,9 @@ def read_process_memory(root: Path = Path("/")) -> ProcessMemory:
 def count_major_faults() -> int:
     """Page faults of this process so far that had to read from disk (getrusage)."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+
+
+def reset_peak_memory() -> None:
+    """Lets `peak_rss_bytes` begin anew at what this process uses now (proc(5), clear_refs)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

@@ -9,6 +9,7 @@ from homespec.runtime.cgroups import read_integer, read_text
 # Bits of the Raspberry Pi firmware's get_throttled, as the kernel exposes it (raspberrypi-hwmon).
 _PI_THROTTLED = "sys/devices/platform/soc/soc:firmware/get_throttled"
 _PI_NOW = {0: "undervoltage", 1: "clock capped", 2: "throttled", 3: "soft temperature limit"}
+_NOT_NOW, _SINCE_START = "none", "times since the machine started"
 
 
 def read_temperatures(root: Path = Path("/")) -> dict[str, float]:
@@ -27,10 +28,17 @@ def read_throttling(root: Path = Path("/")) -> str | None:
     text = read_text(root / _PI_THROTTLED)
     if text is not None:
         flags = int(text.strip(), 16)
-        return ", ".join(name for bit, name in _PI_NOW.items() if flags >> bit & 1) or "none"
+        return ", ".join(name for bit, name in _PI_NOW.items() if flags >> bit & 1) or _NOT_NOW
     counts = [
         read_integer(path)
         for path in (root / "sys/devices/system/cpu").glob("cpu*/thermal_throttle/core_throttle_count")
     ]
     known = [count for count in counts if count is not None]
-    return f"{sum(known)} times since the machine started" if known else None
+    return f"{sum(known)} {_SINCE_START}" if known else None
+
+
+def was_throttled(before: str | None, after: str | None) -> bool | None:
+    """Whether the CPU was held back between two answers of `read_throttling`; None where nobody knows."""
+    if before is None or after is None:
+        return None
+    return after != before or not (after == _NOT_NOW or after.endswith(_SINCE_START))

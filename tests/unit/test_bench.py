@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bench import builds, figures, suites, sweep
-from bench.figures import Amounts, Run
-from homespec.runtime.state import state_directory
+from bench.figures import Run
+from homespec.benchmark.statistics import Amounts
 
 RUN = Run(
     suite="s",
@@ -38,42 +38,9 @@ def pairs(*rows: tuple[float, float]) -> Amounts:
     return np.array(rows)
 
 
-def test_a_ratio_is_one_of_sums_and_its_interval_holds_it() -> None:
-    ours, base = pairs((10, 1), (10, 4)), pairs((10, 2), (10, 6))
-    ratio = figures.compare(ours, base, np.random.default_rng(0))
-    assert ratio.value == pytest.approx((20 / 5) / (20 / 8))
-    low, high = ratio.interval()
-    # All prompts the first one, or all the second.
-    assert (low, high) == pytest.approx((6 / 4, 2.0))
-
-
-def test_an_arm_against_itself_has_no_interval() -> None:
-    same = pairs((10, 1), (30, 4), (5, 2))
-    assert figures.compare(same, same, np.random.default_rng(0)).interval() == (1.0, 1.0)
-
-
-def test_geometric_mean() -> None:
-    generator = np.random.default_rng(0)
-    ratios = [figures.compare(pairs((gain, 1)), pairs((1, 1)), generator) for gain in (2, 8)]
-    mean = figures.geometric_mean(ratios)
-    assert mean.value == pytest.approx(4)
-    assert mean.interval() == pytest.approx((4, 4))
-
-
 def test_amounts() -> None:
     assert figures.amounts([RUN]).tolist() == [[8, 4]]
     assert figures.amounts([RUN], "decode").tolist() == [[5, 2]]
-
-
-def test_fresh_engines_see_calibrations_and_no_experience(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOMESPEC_STATE", str(tmp_path))
-    for name in ("calibration", "experience"):
-        (tmp_path / name).mkdir()
-    with figures.experience(fresh=True):
-        assert [entry.name for entry in state_directory().iterdir()] == ["calibration"]
-    assert state_directory() == tmp_path
 
 
 def test_figures_of_a_suite() -> None:
@@ -104,12 +71,6 @@ def test_plain_counts_as_a_fixed_setting() -> None:
     assert outcome.best == "plain"
     assert outcome.auto_to_best.value == pytest.approx(4 / 4.4)
     assert outcome.settings["ngram 2"].value == pytest.approx(4 / 5)
-
-
-def test_arms() -> None:
-    names = [str(arm) for arm in sweep.make_arms([1, 4], has_draft_model=True)]
-    drafters = ("ngram", "model", "ngram+model")
-    assert names == ["plain", *(f"{drafter} {length}" for drafter in drafters for length in (1, 4)), "auto"]
 
 
 def test_a_build_with_slow_plain_decoding_does_not_look_good() -> None:
