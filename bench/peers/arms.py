@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-XLLAMACPP = "xllamacpp==2026.10.0"
+XLLAMACPP = "xllamacpp==2026.10.11549"
 """llama.cpp's server as a library; the one place that names the version to measure."""
 
 BASELINE = "llama.cpp plain"
@@ -70,7 +70,7 @@ _LLAMA_CPP_PYTHON = Program("llama-cpp-python", "llama_cpp_python")
 _LLAMA_SERVER = Program("llama-server", "llama_server", binary="llama-server")
 _OLLAMA = Program("ollama", "ollama_server", binary="ollama")
 
-# As options of llama-server. Without a number stand llama.cpp's own defaults: ngram-simple looks for 12 tokens
+# Options of llama-server. Without a number stand llama.cpp's own defaults: ngram-simple looks for 12 tokens
 # to propose 48, ngram-mod for 24 to propose 48 to 64. Those with numbers are made for replies of some hundred
 # tokens on a CPU, where checking many tokens at once costs much (`homespec calibrate --show`).
 _SERVER_SETTINGS: Mapping[str, Settings] = {

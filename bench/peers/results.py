@@ -1,7 +1,7 @@
-"""The results: a file with one JSON object a line, added to as they come, so that a run can be taken up again.
+"""Results: a file with one JSON object a line, added to as they come, so that a run can be taken up again.
 
-`record` says what a line is: "session" begins every run of the program that measures something, "opened" tells
-about an arm's worker, "run" is one reply, "failure" an arm that was left out.
+`record` says what a line is: "session" begins every run of the program that measures something, "opened"
+tells about an arm's worker, "run" is one reply, "failure" an arm that was left out.
 """
 
 from __future__ import annotations

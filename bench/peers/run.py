@@ -13,8 +13,8 @@ missing and prints the table of all that is there: speed of whole replies, promp
 its ratio to llama.cpp's plain decoding. An arm that fails is left out, and the table says so.
 
 llama.cpp comes in the package xllamacpp, which is installed into an environment of its own in the cache
-directory. Its code is for any CPU with AVX2. For one that is compiled for this CPU, build llama-server and put
-it on the PATH.
+directory. Its code is for any CPU with AVX2. For one that is compiled for this CPU, build llama-server and
+put it on the PATH.
 """
 
 from __future__ import annotations

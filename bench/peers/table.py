@@ -79,7 +79,9 @@ class TargetTable:
     def overall(self, arm: str, part: Callable[[Cell], Ratio] = lambda cell: cell.ratio) -> Ratio | None:
         """The geometric mean over the suites; None if the arm lacks one."""
         cells = [cells[arm] for cells in self.cells.values() if arm in cells]
-        return figures.geometric_mean([part(cell) for cell in cells]) if len(cells) == len(self.cells) else None
+        return (
+            figures.geometric_mean([part(cell) for cell in cells]) if len(cells) == len(self.cells) else None
+        )
 
     def against(self, suite: str, arm: str, other: str) -> Ratio:
         """How much faster an arm was than another, on the prompts that both have answered."""
@@ -110,16 +112,13 @@ class TargetTable:
         return [f"| {' | '.join(row)} |" for row in rows]
 
     def _sentences(self) -> list[str]:
-        lines = [
-            f"* {suite}: {_best_sentence(self, suite)}" for suite, cells in self.cells.items() if cells
-        ]
+        lines = [f"* {suite}: {_best_sentence(self, suite)}" for suite, cells in self.cells.items() if cells]
         plain = self.overall(HOMESPEC_PLAIN)
         decode = self.overall(HOMESPEC_PLAIN, lambda cell: cell.decode_ratio)
         if plain and decode:
             verdict = "within" if abs(plain.value - 1) <= CLOSE else "not within"
             lines.append(
-                f"* {HOMESPEC_PLAIN} is {verdict} {CLOSE:.0%} of {BASELINE}: {plain}, "
-                f"decode only {decode}."
+                f"* {HOMESPEC_PLAIN} is {verdict} {CLOSE:.0%} of {BASELINE}: {plain}, decode only {decode}."
             )
         return [*lines, *self._warnings()]
 
@@ -153,14 +152,16 @@ def _preface(records: Sequence[Record]) -> list[str]:
         return []
     machine, settings = session["machine"], session["settings"]
     programs = {
-        f"{record['program']} {record['facts'].get('version')}" for record in records if record["record"] == "opened"
+        f"{record['program']} {record['facts'].get('version')}"
+        for record in records
+        if record["record"] == "opened"
     }
     sampling = "greedy" if settings["temperature"] == 0 else f"temperature {settings['temperature']}"
     return [
         f"{machine['cpu']}, {settings['num_threads']} threads; {', '.join(sorted(programs))}; {sampling}, "
-        f"at most {settings['max_tokens']} tokens, empty prompt caches. Tokens per second of whole replies, prompt "
-        f"included, and the ratio to {BASELINE} with the interval of 90% that other prompts would have given; in "
-        "the last column, how many texts were the same.",
+        f"at most {settings['max_tokens']} tokens, empty prompt caches. Tokens per second of whole replies, "
+        f"prompt included, and the ratio to {BASELINE} with the interval of 90% that other prompts would "
+        "have given; in the last column, how many texts were the same.",
         "",
     ]
 

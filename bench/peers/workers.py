@@ -100,14 +100,13 @@ class Worker:
     def _ended(self) -> WorkerError:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_SECONDS)
-        return WorkerError(
-            f"the worker ended with exit code {self._process.returncode}; its log ends with: {self._log_end()}"
-        )
+        code = self._process.returncode
+        return WorkerError(f"the worker ended with exit code {code}; its log ends with: {self._log_end()}")
 
     def _log_end(self) -> str:
         size = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, size - _LOG_CHARACTERS))
-        return self._log.read().decode("utf-8", "replace").strip()
+        return " ".join(self._log.read().decode("utf-8", "replace").split())
 
     def cpu_seconds(self) -> float:
         """Processor time of the worker and its children so far."""

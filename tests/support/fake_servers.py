@@ -1,4 +1,4 @@
-"""Stand-ins for `llama-server` and `ollama` that speak their HTTP: `python -m tests.support.fake_servers NAME ...`."""
+"""Stand-ins for `llama-server` and `ollama` that speak their HTTP."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ def install(monkeypatch: pytest.MonkeyPatch, directory: Path, name: str) -> None
 class LlamaServerHandler(BaseHTTPRequestHandler):
     """Answers completions with what it was asked and how it was started."""
 
-    def do_GET(self) -> None:  # noqa: N802 - the base class asks for this name
+    def do_GET(self) -> None:
         """Health."""
         self.reply({"status": "ok"})
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         """Completions."""
         body = self.body()
         if self.path != "/v1/completions" or not body["prompt"]:
             self.reply({"error": {"message": "no prompt"}}, 400)
             return
-        timings = {"predicted_n": 5, "predicted_ms": 4.0, "prompt_ms": 2.0, "cache_n": 0}
-        drafts = {"draft_n": 6, "draft_n_accepted": 4} if "--spec-type" in sys.argv else {}
+        timings: dict[str, float] = {"predicted_n": 5, "predicted_ms": 4.0, "prompt_ms": 2.0, "cache_n": 0}
+        if "--spec-type" in sys.argv:
+            timings |= {"draft_n": 6, "draft_n_accepted": 4}
         text = json.dumps({"body": body, "arguments": sys.argv[2:]})
         self.reply(
             {
                 "choices": [{"text": text, "finish_reason": "length"}],
                 "usage": {"prompt_tokens": len(body["prompt"]), "completion_tokens": 5},
-                "timings": timings | drafts,
+                "timings": timings,
             }
         )
 
@@ -69,11 +70,11 @@ class OllamaHandler(LlamaServerHandler):
 
     prompts: list[str] = []  # noqa: RUF012 - one server, one list
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         """Version."""
         self.reply({"version": "0.99"})
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         """Generation."""
         body = self.body()
         self.prompts.append(body["prompt"])

@@ -70,7 +70,7 @@ def test_a_worker_that_raised_can_be_asked_again(worker: Worker) -> None:
 
 
 def test_a_worker_that_died_leaves_its_exit_code_and_last_words(worker: Worker) -> None:
-    with pytest.raises(WorkerError, match=f"exit code 3.*{fake_peer.COMPLAINT}"):
+    with pytest.raises(WorkerError, match=rf"exit code 3; .*{fake_peer.COMPLAINT}"):
         worker.answer(replace(REQUEST, prompt_text="die"))
     with pytest.raises(WorkerError, match="exit code 3"):
         worker.answer(REQUEST)
@@ -145,7 +145,8 @@ def test_a_worker_that_does_not_get_warm_is_no_worker() -> None:
 
 def measure(results: Results, arms: list[Arm], texts: dict[int, str] | None = None) -> None:
     requests = {
-        prompt: replace(REQUEST, prompt_text=(texts or {}).get(prompt.number, prompt.text)) for prompt in PROMPTS
+        prompt: replace(REQUEST, prompt_text=(texts or {}).get(prompt.number, prompt.text))
+        for prompt in PROMPTS
     }
     tasks = schedule.missing_tasks("target", PROMPTS, arms, results.done)
     pool = make_pool()
@@ -161,9 +162,8 @@ def test_who_begins_changes_from_prompt_to_prompt(tmp_path: Path) -> None:
     results = Results(tmp_path / "r.jsonl", SETTINGS)
     measure(results, [ONE, OTHER])
     order = [(record["prompt"], record["arm"]) for record in of_kind(results, "run")]
-    assert order == [
-        (0, "fake one"), (0, "fake other"), (1, "fake other"), (1, "fake one"), (2, "fake one"), (2, "fake other")
-    ]  # fmt: skip
+    one, other = "fake one", "fake other"
+    assert order == [(0, one), (0, other), (1, other), (1, one), (2, one), (2, other)]
     assert [record["order"] for record in of_kind(results, "run")] == [1, 2, 3, 4, 5, 6]
     assert all(record["idle_cpu_seconds"] < 0.1 for record in of_kind(results, "run"))
 
@@ -246,16 +246,17 @@ def test_arms_are_chosen_by_name_and_by_what_there_is(monkeypatch: pytest.Monkey
 
 
 def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / f"thing-1.0-py{sys.version_info.major}{sys.version_info.minor}"
     commands: list[list[str]] = []
-    monkeypatch.setattr(environments, "_run", lambda command, requirement: commands.append(command))
 
-    def make(name: str) -> Path:
-        (tmp_path / name).mkdir(parents=True, exist_ok=True)
-        return environments.interpreter(Program("fake", "fake", requirement="thing==1.0"), tmp_path)
+    def run(command: list[str], requirement: str) -> None:
+        commands.append(command)
+        home.mkdir(exist_ok=True)
 
-    version = f"py{sys.version_info.major}{sys.version_info.minor}"
-    python = make(f"thing-1.0-{version}")
-    assert python == tmp_path / f"thing-1.0-{version}" / "bin" / "python"
+    monkeypatch.setattr(environments, "_run", run)
+    program = Program("fake", "fake", requirement="thing==1.0")
+    for _ in range(2):
+        assert environments.interpreter(program, tmp_path) == home / "bin" / "python"
     assert [command[1:3] for command in commands] == [["-m", "venv"], ["-m", "pip"]]
 
 
@@ -325,7 +326,8 @@ def test_cells(results: Results) -> None:
 def test_only_prompts_that_both_have_answered_are_compared(results: Results) -> None:
     fill(results, "llama-cpp-python plain", [4.0])
     cell = table.TargetTable("target", results.records).cells["suite"]["llama-cpp-python plain"]
-    assert (cell.num_prompts, cell.ratio.value) == (1, pytest.approx(0.5))
+    assert cell.num_prompts == 1
+    assert cell.ratio.value == pytest.approx(0.5)
 
 
 def test_the_table_says_what_follows(results: Results) -> None:
@@ -366,7 +368,7 @@ def test_greedy_requests_to_llama_cpp_are_plain_and_start_anew() -> None:
 
 
 def test_what_is_no_completion_is_shown() -> None:
-    with pytest.raises(ValueError, match="the server answered.*too long"):
+    with pytest.raises(ValueError, match=r"the server answered.*too long"):
         completions.read_completion({"error": {"message": "too long"}}, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""homespec itself. Of earlier runs it knows the costs of this machine, and nothing about drafters or texts."""
+"""homespec itself. It knows what decodes cost on this machine, and nothing about drafters or texts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class HomespecEngine:
         (state_directory() / "calibration").mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             stack.enter_context(figures.experience(fresh=True))
-            self._engine = stack.enter_context(ForgetfulEngine(settings))
+            self._engine = ForgetfulEngine(settings)
+            stack.callback(self._engine.close)
             self._stack = stack.pop_all()
         self.facts: Mapping[str, object] = {
             "version": homespec.__version__,

@@ -26,7 +26,7 @@ class CountingLookup(LlamaPromptLookupDecoding):
         super().__init__(num_pred_tokens=num_pred_tokens)
         self.drafts: list[tuple[int, int]] = []
 
-    def __call__(self, input_ids: npt.NDArray[np.intc], /, **kwargs: Any) -> npt.NDArray[np.intc]:  # noqa: ANN401
+    def __call__(self, input_ids: npt.NDArray[np.intc], /, **kwargs: Any) -> npt.NDArray[np.intc]:
         """See the base class."""
         draft = super().__call__(input_ids, **kwargs)
         self.drafts.append((len(input_ids), len(draft)))
@@ -67,7 +67,7 @@ class LlamaCppPython:
     def answer(self, request: Request) -> Answer:
         """See `Program`. `Llama.generate` is what all its other ways of answering are built on."""
         llama, prompt = self._llama, list(request.prompt_tokens)
-        llama.reset()
+        llama.reset()  # type: ignore[no-untyped-call]
         llama.set_seed(request.seed)
         if self._lookup is not None:
             self._lookup.drafts.clear()

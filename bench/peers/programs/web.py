@@ -50,7 +50,9 @@ def ask(port: int, path: str, body: Mapping[str, object] | None = None) -> dict[
 class Server:
     """A server as a child process."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], port: int, health: str) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], port: int, health: str
+    ) -> None:
         """Starts it and waits until it is ready.
 
         Args:

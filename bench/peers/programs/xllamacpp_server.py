@@ -1,7 +1,7 @@
 """llama.cpp's own server, as the library in the package xllamacpp. Settings are the server's options.
 
-The server is asked in this process, without HTTP. Wheels for Linux are compiled for AVX2 and not for the CPU at
-hand; a `llama-server` on the PATH can be.
+The server is asked in this process, without HTTP. Wheels for Linux are compiled for any CPU with AVX2 and not
+for the one at hand; a `llama-server` on the PATH can be.
 """
 
 from __future__ import annotations
