@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.peers import prompts, table
-from bench.peers.arms import Arm, choose_arms
+from bench.peers.arms import ARMS, BASELINE, Arm, choose_arms
 from bench.peers.pool import WARM_UP_TOKENS, WorkerPool
 from bench.peers.prompts import Prompt
 from bench.peers.protocol import Opening
@@ -35,7 +35,7 @@ from bench.peers.results import Results, Settings
 from bench.peers.schedule import PAUSE_SECONDS, Schedule, Task, make_request, missing_tasks
 from bench.peers.workers import Worker, start_worker
 from homespec.catalog.store import ResolvedModel, resolve
-from homespec.errors import INTERRUPTED_EXIT_CODE, ConfigError, ContextOverflowError, HomespecError
+from homespec.errors import INTERRUPTED_EXIT_CODE, ConfigError, HomespecError
 from homespec.runtime.threads import choose_threads
 from homespec.telemetry.machine import read_memory
 
@@ -70,6 +70,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--context-tokens", type=int, default=2048)
     parser.add_argument("--threads", type=int, default=choose_threads().num_threads)
+    parser.add_argument("--baseline", default=BASELINE, help="the arm that the others are compared with")
     parser.add_argument("--arms", nargs="+", default=[], help="names with wildcards, such as 'homespec *'")
     parser.add_argument("--jsonl", type=Path, default=Path("peers.jsonl"), help="the file of results")
     parser.add_argument("--table", type=Path, help="write the table there as well")
@@ -121,13 +122,15 @@ def compare(options: argparse.Namespace) -> str:
     for target in comparison.targets:
         if tasks[target.name]:
             measure(target, comparison, tasks[target.name], results)
-    text = table.markdown(results.records)
+    text = table.markdown(results.records, options.baseline)
     if options.table:
         options.table.write_text(text, encoding="utf-8")
     return text
 
 
 def _plan(options: argparse.Namespace) -> Comparison:
+    if options.baseline not in (names := [arm.name for arm in ARMS]):
+        raise ConfigError(f"There is no arm {options.baseline!r}.", hint=f"Name one of {', '.join(names)}.")
     targets = [resolve(name) for name in options.target]
     if len({target.name for target in targets}) < len(targets):
         raise ConfigError("Two targets have the same name.", hint="Rename one of the files.")
@@ -168,7 +171,11 @@ def measure(target: ResolvedModel, comparison: Comparison, tasks: Sequence[Task]
     warm_up, *rendered = prompts.render(target.path, texts)
     longest = max(len(one.tokens) for one in rendered)
     if longest + settings.max_tokens > settings.context_tokens:
-        raise ContextOverflowError(longest, settings.context_tokens)
+        raise ConfigError(
+            f"A prompt has {longest:,} tokens and its reply up to {settings.max_tokens:,}; the context holds "
+            f"{settings.context_tokens:,}.",
+            hint=f"Pass --context-tokens {longest + settings.max_tokens}.",
+        )
 
     def start(arm: Arm) -> Worker:
         opening = Opening(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,122 +14,154 @@ from bench.figures import Amounts, Ratio
 from bench.peers.arms import ARMS, BASELINE, HOMESPEC_AUTO, HOMESPEC_PLAIN
 
 Record = Mapping[str, Any]
-Runs = Mapping[str, Mapping[str, Mapping[int, Record]]]
-"""Suite -> arm -> number of the prompt -> run."""
+Runs = Mapping[int, Record]
+"""Number of the prompt -> run."""
+Part = Literal["", "decode_"]
 
 CLOSE = 0.03
 """How far homespec's plain decoding may be from llama.cpp's."""
 _LLAMA_CPP = ("llama.cpp ", "llama-server ")
+_PLAIN_PEERS = ("llama.cpp plain", "llama-server plain", "llama-cpp-python plain")
 # Of the processor time of a run; less is what the bench's own questions cost.
 _IDLE_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """What an arm did on a suite, on the prompts that the baseline has answered too.
+class Pairs:
+    """The runs of two arms to the prompts that both have answered.
 
     Attributes:
-        num_prompts: how many.
-        tokens_per_second: of whole replies.
-        ratio: to the baseline, of whole replies.
-        decode_ratio: of what came after the first token.
-        num_equal_texts: how many texts were the baseline's.
+        ours, base: in the same order, one at least.
     """
 
-    num_prompts: int
-    tokens_per_second: float
-    ratio: Ratio
-    decode_ratio: Ratio
-    num_equal_texts: int
+    ours: Sequence[Record]
+    base: Sequence[Record]
+
+    def ratio(self, part: Part = "") -> Ratio:
+        """How much faster ours are: whole replies, or what came after the first token."""
+        generator = np.random.default_rng(figures.SEED)
+        return figures.compare(_amounts(self.ours, part), _amounts(self.base, part), generator)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Speed of ours, whole replies."""
+        return figures.speed(_amounts(self.ours))
+
+    @property
+    def num_equal_texts(self) -> int:
+        """How often both said the same."""
+        texts = ([run["text_sha256"] for run in runs] for runs in (self.ours, self.base))
+        return sum(one == other for one, other in zip(*texts, strict=True))
 
 
 class TargetTable:
-    """All cells of one target."""
+    """All arms and suites of one target."""
 
-    def __init__(self, target: str, records: Iterable[Record]) -> None:
-        """Computes them.
+    def __init__(self, target: str, records: Iterable[Record], baseline: str = BASELINE) -> None:
+        """Sorts the records.
 
         Args:
             target: its name.
             records: of the file of results.
+            baseline: the arm that all others are compared with.
         """
         self.target = target
-        records = [record for record in records if record.get("target") == target]
-        self._records = records
-        self.runs = _by_suite(record for record in records if record["record"] == "run")
-        generator = np.random.default_rng(figures.SEED)
-        self.cells: dict[str, dict[str, Cell]] = {}
-        for suite, arms in self.runs.items():
-            self.cells[suite] = {
-                arm: _cell(runs, arms[BASELINE], generator)
-                for arm, runs in sorted(arms.items(), key=lambda item: _rank(item[0]))
-                if runs.keys() & arms.get(BASELINE, {}).keys()
-            }
+        self.baseline = baseline
+        self._runs: dict[str, dict[str, dict[int, Record]]] = {}
+        self._errors: dict[str, str] = {}
+        for record in records:
+            if record.get("target") != target:
+                continue
+            if record["record"] == "run":
+                of_arm = self._runs.setdefault(record["scenario"], {}).setdefault(record["arm"], {})
+                of_arm[record["prompt"]] = record
+            elif record["record"] == "failure":
+                self._errors[record["arm"]] = record["error"]
+
+    @property
+    def suites(self) -> list[str]:
+        """Names of the suites that the baseline has begun."""
+        return [suite for suite, arms in self._runs.items() if self.baseline in arms]
 
     @property
     def arms(self) -> list[str]:
-        """All arms that have a cell, in their order."""
-        return sorted({arm for cells in self.cells.values() for arm in cells}, key=_rank)
+        """All arms that answered something that the baseline has answered too, in their order."""
+        found = {arm for suite in self.suites for arm in self._runs[suite] if self.pairs(suite, arm)}
+        return sorted(found, key=_rank)
+
+    def pairs(self, suite: str, arm: str, other: str | None = None) -> Pairs | None:
+        """The runs of an arm and another, by default the baseline; None if no prompt is common to both."""
+        arms = self._runs[suite]
+        ours, base = arms.get(arm, {}), arms.get(other or self.baseline, {})
+        numbers = sorted(ours.keys() & base.keys())
+        return Pairs([ours[n] for n in numbers], [base[n] for n in numbers]) if numbers else None
+
+    def overall(self, arm: str, other: str | None = None, part: Part = "") -> Ratio | None:
+        """The geometric mean over the suites; None if one of the arms lacks one."""
+        pairs = [self.pairs(suite, arm, other) for suite in self.suites]
+        found = [pair.ratio(part) for pair in pairs if pair]
+        return figures.geometric_mean(found) if len(found) == len(pairs) > 0 else None
 
     def best(self, suite: str, prefixes: tuple[str, ...] = ("",)) -> str | None:
-        """The fastest arm of a suite by its ratio, among those whose names begin so; None without any."""
-        cells = {arm: cell for arm, cell in self.cells[suite].items() if arm.startswith(prefixes)}
-        return max(cells, key=lambda arm: cells[arm].ratio.value) if cells else None
-
-    def overall(self, arm: str, part: Callable[[Cell], Ratio] = lambda cell: cell.ratio) -> Ratio | None:
-        """The geometric mean over the suites; None if the arm lacks one."""
-        cells = [cells[arm] for cells in self.cells.values() if arm in cells]
-        return (
-            figures.geometric_mean([part(cell) for cell in cells]) if len(cells) == len(self.cells) else None
-        )
-
-    def against(self, suite: str, arm: str, other: str) -> Ratio:
-        """How much faster an arm was than another, on the prompts that both have answered."""
-        runs = self.runs[suite]
-        ours, base = _paired(runs[arm], runs[other])
-        return figures.compare(_amounts(ours), _amounts(base), np.random.default_rng(figures.SEED))
+        """The arm of a suite with the highest ratio, among those whose names begin so; None without any."""
+        pairs = {arm: self.pairs(suite, arm) for arm in self.arms if arm.startswith(prefixes)}
+        values = {arm: pair.ratio().value for arm, pair in pairs.items() if pair}
+        return max(values, key=lambda arm: values[arm]) if values else None
 
     def markdown(self) -> str:
         """The table and the sentences below it."""
-        if not any(self.cells.values()):
-            return f"### {self.target}\n\nNothing to compare: {BASELINE} has no results.\n"
-        return "\n".join([f"### {self.target}", "", *self._rows(), "", *self._sentences(), ""])
+        lines = [f"### {self.target}", ""]
+        if self.suites:
+            lines += [*self._rows(), "", *self._best_lines(), *self._plain_lines(), *self._warnings()]
+        else:
+            lines += [f"Nothing to compare: {self.baseline} has no results.", "", *self._warnings()]
+        return "\n".join([*lines, ""])
 
     def _rows(self) -> list[str]:
-        suites = list(self.cells)
-        best = {suite: self.best(suite) for suite in suites}
-        rows = [["arm", *suites, "all", "same text"], ["---"] * (len(suites) + 3)]
+        best = {suite: self.best(suite) for suite in self.suites}
+        rows = [["arm", *self.suites, "all", "accepted", "same text"]]
+        rows.append(["---"] * len(rows[0]))
         for arm in self.arms:
-            row = [arm]
-            for suite in suites:
-                cell = self.cells[suite].get(arm)
-                text = _cell_text(cell) if cell else ""
-                row.append(f"**{text}**" if arm == best[suite] else text)
-            overall = self.overall(arm)
-            cells = [cells[arm] for cells in self.cells.values() if arm in cells]
-            equal, compared = sum(c.num_equal_texts for c in cells), sum(c.num_prompts for c in cells)
-            rows.append([*row, str(overall or ""), f"{equal} of {compared}"])
+            pairs = {suite: self.pairs(suite, arm) for suite in self.suites}
+            cells = [
+                f"**{_cell(pair)}**" if pair and arm == best[suite] else _cell(pair)
+                for suite, pair in pairs.items()
+            ]
+            found = [pair for pair in pairs.values() if pair]
+            equal = sum(pair.num_equal_texts for pair in found)
+            compared = sum(len(pair.ours) for pair in found)
+            overall = str(self.overall(arm) or "")
+            rows.append([arm, *cells, overall, _accepted(found), f"{equal} of {compared}"])
         return [f"| {' | '.join(row)} |" for row in rows]
 
-    def _sentences(self) -> list[str]:
-        lines = [f"* {suite}: {_best_sentence(self, suite)}" for suite, cells in self.cells.items() if cells]
-        plain = self.overall(HOMESPEC_PLAIN)
-        decode = self.overall(HOMESPEC_PLAIN, lambda cell: cell.decode_ratio)
-        if plain and decode:
-            verdict = "within" if abs(plain.value - 1) <= CLOSE else "not within"
-            lines.append(
-                f"* {HOMESPEC_PLAIN} is {verdict} {CLOSE:.0%} of {BASELINE}: {plain}, decode only {decode}."
-            )
-        return [*lines, *self._warnings()]
+    def _best_lines(self) -> list[str]:
+        lines = []
+        for suite in self.suites:
+            line = f"* {suite}: {self.best(suite)} is the fastest"
+            peer = self.best(suite, _LLAMA_CPP)
+            if peer and (pair := self.pairs(suite, HOMESPEC_AUTO, peer)):
+                line += f"; {HOMESPEC_AUTO} against the best of llama.cpp ({peer}): {pair.ratio()}"
+            lines.append(f"{line}.")
+        return lines
+
+    def _plain_lines(self) -> list[str]:
+        lines = []
+        for peer in _PLAIN_PEERS:
+            ratio = self.overall(HOMESPEC_PLAIN, peer)
+            if ratio is not None:
+                decode = self.overall(HOMESPEC_PLAIN, peer, "decode_")
+                lines.append(
+                    f"* {HOMESPEC_PLAIN} is {_verdict(ratio.value)} {peer}: {ratio}, decode only {decode}."
+                )
+        return lines
 
     def _warnings(self) -> list[str]:
-        runs = [run for arms in self.runs.values() for runs in arms.values() for run in runs.values()]
+        runs = [run for arms in self._runs.values() for of_arm in arms.values() for run in of_arm.values()]
         disturbed = [run for run in runs if run["idle_cpu_seconds"] > _IDLE_SHARE * run["seconds"]]
         counts = Counter(run["arm"] for run in runs)
-        errors = {record["arm"]: record["error"] for record in self._records if record["record"] == "failure"}
         lines = [
             f"* Left out after {counts[arm]} replies: {arm}: {error}"
-            for arm, error in errors.items()
+            for arm, error in self._errors.items()
             if counts[arm] < max(counts.values(), default=1)
         ]
         if disturbed:
@@ -140,66 +172,37 @@ class TargetTable:
         return lines
 
 
-def markdown(records: Sequence[Record]) -> str:
-    """All tables of a file of results, with the machine and the programs named."""
+def markdown(records: Sequence[Record], baseline: str = BASELINE) -> str:
+    """All tables of a file of results, with the machine and the programs named.
+
+    Args:
+        records: of the file.
+        baseline: the arm that all others are compared with.
+    """
     targets = dict.fromkeys(record["target"] for record in records if "target" in record)
-    return "\n".join([*_preface(records), *(TargetTable(target, records).markdown() for target in targets)])
+    tables = (TargetTable(target, records, baseline).markdown() for target in targets)
+    return "\n".join([*_preface(records, baseline), *tables])
 
 
-def _preface(records: Sequence[Record]) -> list[str]:
+def _preface(records: Sequence[Record], baseline: str) -> list[str]:
     session = next((record for record in records if record["record"] == "session"), None)
     if session is None:
         return []
     machine, settings = session["machine"], session["settings"]
-    programs = {
-        f"{record['program']} {record['facts'].get('version')}"
-        for record in records
-        if record["record"] == "opened"
-    }
+    opened = [record for record in records if record["record"] == "opened"]
+    programs = sorted({f"{record['program']} {record['facts'].get('version')}" for record in opened})
     sampling = "greedy" if settings["temperature"] == 0 else f"temperature {settings['temperature']}"
     return [
-        f"{machine['cpu']}, {settings['num_threads']} threads; {', '.join(sorted(programs))}; {sampling}, "
-        f"at most {settings['max_tokens']} tokens, empty prompt caches. Tokens per second of whole replies, "
-        f"prompt included, and the ratio to {BASELINE} with the interval of 90% that other prompts would "
-        "have given; in the last column, how many texts were the same.",
+        f"{machine['cpu']}, {settings['num_threads']} threads; {', '.join(programs)}; {sampling}, at most "
+        f"{settings['max_tokens']} tokens, empty prompt caches. Tokens per second of whole replies, prompt "
+        f"included, and the ratio to {baseline} with the interval of 90% that other prompts would have "
+        "given; then their geometric mean, the drafted tokens that were accepted, and the texts that were "
+        f"those of {baseline}.",
         "",
     ]
 
 
-def _best_sentence(table: TargetTable, suite: str) -> str:
-    best, peer = table.best(suite), table.best(suite, _LLAMA_CPP)
-    sentence = f"{best} is the fastest"
-    if HOMESPEC_AUTO in table.cells[suite] and peer is not None:
-        ratio = table.against(suite, HOMESPEC_AUTO, peer)
-        sentence += f"; {HOMESPEC_AUTO} against the best of llama.cpp ({peer}): {ratio}"
-    return f"{sentence}."
-
-
-def _by_suite(runs: Iterable[Record]) -> dict[str, dict[str, dict[int, Record]]]:
-    found: dict[str, dict[str, dict[int, Record]]] = {}
-    for run in runs:
-        found.setdefault(run["scenario"], {}).setdefault(run["arm"], {})[run["prompt"]] = run
-    return found
-
-
-def _paired(ours: Mapping[int, Record], base: Mapping[int, Record]) -> tuple[list[Record], list[Record]]:
-    """The runs to the prompts that both have answered."""
-    numbers = sorted(ours.keys() & base.keys())
-    return [ours[number] for number in numbers], [base[number] for number in numbers]
-
-
-def _cell(runs: Mapping[int, Record], baseline: Mapping[int, Record], generator: np.random.Generator) -> Cell:
-    ours, base = _paired(runs, baseline)
-    return Cell(
-        num_prompts=len(ours),
-        tokens_per_second=figures.speed(_amounts(ours)),
-        ratio=figures.compare(_amounts(ours), _amounts(base), generator),
-        decode_ratio=figures.compare(_amounts(ours, "decode_"), _amounts(base, "decode_"), generator),
-        num_equal_texts=sum(a["text_sha256"] == b["text_sha256"] for a, b in zip(ours, base, strict=True)),
-    )
-
-
-def _amounts(runs: Sequence[Record], part: str = "") -> Amounts:
+def _amounts(runs: Sequence[Record], part: Part = "") -> Amounts:
     return np.array([(run[f"{part}tokens"], run[f"{part}seconds"]) for run in runs], dtype=float)
 
 
@@ -208,6 +211,21 @@ def _rank(arm: str) -> int:
     return names.index(arm) if arm in names else len(names)
 
 
-def _cell_text(cell: Cell) -> str:
-    low, high = cell.ratio.interval()
-    return f"{cell.tokens_per_second:.2f}: {cell.ratio.value:.2f} ({low:.2f} to {high:.2f})"
+def _cell(pair: Pairs | None) -> str:
+    if pair is None:
+        return ""
+    ratio = pair.ratio()
+    low, high = ratio.interval()
+    return f"{pair.tokens_per_second:.2f}: {ratio.value:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _accepted(pairs: Iterable[Pairs]) -> str:
+    runs = [run for pair in pairs for run in pair.ours]
+    drafted = sum(run["num_draft_tokens"] or 0 for run in runs)
+    return f"{sum(run['num_accepted_tokens'] or 0 for run in runs)} of {drafted}" if drafted else ""
+
+
+def _verdict(ratio: float) -> str:
+    if abs(ratio - 1) <= CLOSE:
+        return f"within {CLOSE:.0%} of"
+    return f"more than {CLOSE:.0%} {'faster' if ratio > 1 else 'slower'} than"

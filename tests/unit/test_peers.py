@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.peers import arms, environments, prompts, schedule, table
+from bench.peers import arms, environments, prompts, run, schedule, table
 from bench.peers.arms import Arm, Program
 from bench.peers.pool import WorkerPool
 from bench.peers.programs import completions, llama_cpp_python, llama_server, ollama_server
@@ -294,6 +294,8 @@ def fill(results: Results, arm: str, seconds: list[float], texts: str = "same") 
     known = {known.name: known for known in arms.ARMS}[arm]
     for prompt, duration in zip(PROMPTS, seconds, strict=False):
         answer = fake_peer.make_answer(f"{texts} {prompt.number}", seconds=duration)
+        if arm == "homespec auto":
+            answer = replace(answer, num_draft_tokens=4, num_accepted_tokens=2)
         results.add("target", prompt, known, Measurement(answer, 1, 0.0, 0))
 
 
@@ -308,35 +310,44 @@ def results(tmp_path: Path) -> Results:
     return found
 
 
-def test_cells(results: Results) -> None:
+def test_pairs(results: Results) -> None:
     found = table.TargetTable("target", results.records)
-    cell = found.cells["suite"]["homespec auto"]
-    assert cell.tokens_per_second == pytest.approx(24 / 4)
-    assert cell.ratio.value == pytest.approx(2)
-    assert cell.ratio.interval() == pytest.approx((2, 2))
-    assert cell.decode_ratio.value == pytest.approx(2)
-    assert (cell.num_prompts, cell.num_equal_texts) == (3, 0)
+    pairs = found.pairs("suite", "homespec auto")
+    assert pairs is not None
+    assert pairs.tokens_per_second == pytest.approx(24 / 4)
+    assert pairs.ratio().value == pytest.approx(2)
+    assert pairs.ratio().interval() == pytest.approx((2, 2))
+    assert pairs.ratio("decode_").value == pytest.approx(2)
+    assert (len(pairs.ours), pairs.num_equal_texts) == (3, 0)
     assert found.best("suite") == "homespec auto"
     assert found.best("suite", ("llama.cpp ",)) == "llama.cpp plain"
-    overall = found.overall("homespec auto")
-    assert overall is not None
-    assert overall.value == pytest.approx(2)
+    for baseline, ratio in (("llama.cpp plain", 2), ("llama.cpp ngram-mod", 4)):
+        overall = table.TargetTable("target", results.records, baseline).overall("homespec auto")
+        assert overall is not None
+        assert overall.value == pytest.approx(ratio)
 
 
 def test_only_prompts_that_both_have_answered_are_compared(results: Results) -> None:
     fill(results, "llama-cpp-python plain", [4.0])
-    cell = table.TargetTable("target", results.records).cells["suite"]["llama-cpp-python plain"]
-    assert cell.num_prompts == 1
-    assert cell.ratio.value == pytest.approx(0.5)
+    pairs = table.TargetTable("target", results.records).pairs("suite", "llama-cpp-python plain")
+    assert pairs is not None
+    assert len(pairs.ours) == 1
+    assert pairs.ratio().value == pytest.approx(0.5)
 
 
 def test_the_table_says_what_follows(results: Results) -> None:
     text = table.markdown(results.records)
-    assert "| arm | suite | all | same text |" in text
-    assert "| homespec auto | **6.00: 2.00 (2.00 to 2.00)** | 2.000 (2.00 to 2.00) | 0 of 3 |" in text
-    assert "| llama.cpp plain | 3.00: 1.00 (1.00 to 1.00) | 1.000 (1.00 to 1.00) | 3 of 3 |" in text
+    assert "| arm | suite | all | accepted | same text |" in text
+    assert (
+        "| homespec auto | **6.00: 2.00 (2.00 to 2.00)** | 2.000 (2.00 to 2.00) | 6 of 12 | 0 of 3 |" in text
+    )
+    assert "| llama.cpp plain | 3.00: 1.00 (1.00 to 1.00) | 1.000 (1.00 to 1.00) |  | 3 of 3 |" in text
     assert "homespec auto against the best of llama.cpp (llama.cpp plain): 2.000 (2.00 to 2.00)." in text
     assert "homespec plain is within 3% of llama.cpp plain: 0.993" in text
+    fill(results, "llama-server plain", [1.0, 2.0, 1.0])
+    text = table.markdown(results.records, "llama-server plain")
+    assert "homespec plain is more than 3% slower than llama-server plain: 0.496" in text
+    assert "homespec auto against the best of llama.cpp (llama-server plain): 1.000" in text
 
 
 def test_the_table_says_what_went_wrong(results: Results) -> None:
@@ -458,3 +469,29 @@ def test_programs_on_llama_cpp_say_the_same(tiny_target: Path) -> None:
 
 def tiny_opening(target: Path, **settings: object) -> Opening:
     return replace(OPENING, target=str(target), settings=settings)
+
+
+def test_the_whole_program(tiny_target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite, results = tmp_path / "suite.jsonl", tmp_path / "results.jsonl"
+    suite.write_text('{"prompt": "abc"}\n{"prompt": "cab"}\n')
+    command = [
+        "--target",
+        str(tiny_target),
+        "--prompts",
+        str(suite),
+        "--max-tokens",
+        "4",
+        "--jsonl",
+        str(results),
+    ]
+    command += ["--context-tokens", "128", "--threads", "1", "--baseline", "llama-cpp-python plain"]
+    command += ["--arms", "homespec plain", "llama-cpp-python plain"]
+    text = run.compare(run.parse_options(command))
+    assert "| homespec plain | " in text
+    assert "2 of 2 |" in text
+    assert len(results.read_text().splitlines()) == 1 + 2 + 4
+    assert "[4/4] tiny-target, suite 1, homespec plain" in capsys.readouterr().err
+    # Nothing is left to measure, and the table is the same.
+    assert run.compare(run.parse_options(command)) == text
+    assert len(results.read_text().splitlines()) == 1 + 2 + 4
+    assert capsys.readouterr().err == ""
