@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bench import figures
-from bench.figures import Amounts, Ratio
 from bench.peers.arms import ARMS, BASELINE, HOMESPEC_AUTO, HOMESPEC_PLAIN
+from homespec.benchmark import statistics
+from homespec.benchmark.statistics import Amounts, Ratio
 
 Record = Mapping[str, Any]
 Runs = Mapping[int, Record]
@@ -39,13 +39,13 @@ class Pairs:
 
     def ratio(self, part: Part = "") -> Ratio:
         """How much faster ours are: whole replies, or what came after the first token."""
-        generator = np.random.default_rng(figures.SEED)
-        return figures.compare(_amounts(self.ours, part), _amounts(self.base, part), generator)
+        generator = np.random.default_rng(statistics.SEED)
+        return statistics.compare(_amounts(self.ours, part), _amounts(self.base, part), generator)
 
     @property
     def tokens_per_second(self) -> float:
         """Speed of ours, whole replies."""
-        return figures.speed(_amounts(self.ours))
+        return statistics.speed(_amounts(self.ours))
 
     @property
     def num_equal_texts(self) -> int:
@@ -100,7 +100,7 @@ class TargetTable:
         """The geometric mean over the suites; None if one of the arms lacks one."""
         pairs = [self.pairs(suite, arm, other) for suite in self.suites]
         found = [pair.ratio(part) for pair in pairs if pair]
-        return figures.geometric_mean(found) if len(found) == len(pairs) > 0 else None
+        return statistics.geometric_mean(found) if len(found) == len(pairs) > 0 else None
 
     def best(self, suite: str, prefixes: tuple[str, ...] = ("",)) -> str | None:
         """The arm of a suite with the highest ratio, among those whose names begin so; None without any."""

@@ -10,6 +10,7 @@ from dataclasses import asdict
 import homespec
 from bench import figures
 from bench.peers.protocol import Answer, Opening, Request, serve
+from homespec.benchmark.state import experience
 from homespec.calibration.fingerprint import build_fingerprint
 from homespec.engine.engine import Engine
 from homespec.engine.settings import EngineSettings
@@ -42,7 +43,7 @@ class HomespecEngine:
         # A directory that exists is seen through by `experience`, so that calibrations are kept.
         (state_directory() / "calibration").mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(figures.experience(fresh=True))
+            stack.enter_context(experience(fresh=True))
             self._engine = ForgetfulEngine(settings)
             stack.callback(self._engine.close)
             self._stack = stack.pop_all()
