@@ -265,7 +265,7 @@ def _show_summary(costs: TargetCosts) -> None:
     )
     near, far = (_ranges(costs.equal_widths(end)) for end in (FIRST_BLOCK_TOKENS, 2 * FIRST_BLOCK_TOKENS))
     click.echo(
-        f"Widths proven to change nothing: {near} in the first {FIRST_BLOCK_TOKENS} tokens, {far} behind."
+        f"Widths proven to change nothing: {near}\nin the first {FIRST_BLOCK_TOKENS} tokens, {far} behind."
     )
 
 

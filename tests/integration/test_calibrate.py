@@ -13,6 +13,8 @@ import pytest
 
 from tests.integration.conftest import SMOLLM2, require
 
+WIDTHS = [*range(1, 17), 20, 24, 28, 32]
+
 
 def calibrate(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -61,7 +63,7 @@ def test_measured_stored_and_shown(tmp_path: Path) -> None:
 
 def test_a_draft_model_is_calibrated_as_well(tmp_path: Path, tiny_target: Path, tiny_near_copy: Path) -> None:
     measured = output(calibrate(tmp_path, str(tiny_target), "-d", str(tiny_near_copy), "--json"))
-    assert measured["target"]["target"]["curve"]["widths"] == list(range(1, 17))
+    assert measured["target"]["target"]["curve"]["widths"] == WIDTHS
     assert measured["draft"]["drafter"]["seconds_per_token"] > 0
     assert measured["draft"]["target"] is None
     assert len(list((tmp_path / "calibration").iterdir())) == 2
@@ -72,7 +74,7 @@ def test_a_draft_model_is_calibrated_as_well(tmp_path: Path, tiny_target: Path, 
 def test_the_thorough_form(tmp_path: Path, tiny_target: Path) -> None:
     measured = output(calibrate(tmp_path, str(tiny_target), "-d", "off", "--thorough", "--json"))
     assert measured["target"]["thorough"]
-    assert measured["target"]["target"]["curve"]["widths"] == [*range(1, 17), 24, 32]
+    assert measured["target"]["target"]["curve"]["widths"] == WIDTHS
 
 
 def test_a_model_that_cannot_roll_back(tmp_path: Path, tiny_recurrent: Path) -> None:
