@@ -12,7 +12,7 @@ Answer = Literal["pays", "does-not-pay", "unclear", "unknown"]
 _WORDS: dict[Verdict, str] = {"faster": "faster", "slower": "slower", "unclear": "no clear difference"}
 # Of fewer prompts, all point the same way by mere chance in more than a tenth of all runs (2 / 2^n > 0.1),
 # which resampling them cannot know.
-_FEW_PROMPTS = 5
+FEW_PROMPTS = 5
 _HEDGE = ", as far as so few prompts can tell"
 _UNTOLD = "one prompt, which cannot tell"
 
@@ -97,7 +97,7 @@ def verdict_word(comparison: Comparison) -> str:
     """What is to be said of a comparison."""
     if comparison.interval is None:
         return _UNTOLD
-    return _WORDS[comparison.verdict] + (_HEDGE if comparison.num_prompts < _FEW_PROMPTS else "")
+    return _WORDS[comparison.verdict] + (_HEDGE if comparison.num_prompts < FEW_PROMPTS else "")
 
 
 def plural(number: int, noun: str, nouns: str = "") -> str:
@@ -109,7 +109,7 @@ def _answer(together: Comparison, arm: str, rescuer: str | None) -> tuple[Answer
     where = "on this machine"
     if together.interval is None:
         return "unclear", f"One prompt cannot tell whether speculative decoding pays {where} with {arm}."
-    if together.num_prompts < _FEW_PROMPTS:
+    if together.num_prompts < FEW_PROMPTS:
         where += f", as far as {together.num_prompts} prompts can tell"
     times = f"{together.value:.2f} times the speed of plain decoding"
     if together.verdict == "faster":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from homespec.benchmark.cells import AUTO, BASELINE, Comparison, TargetFigures, Verdict, compare_targets
+from homespec.benchmark.headline import FEW_PROMPTS, plural
 from homespec.benchmark.results import Results
 from homespec.benchmark.statistics import CONFIDENCE
 from homespec.benchmark.summary import describe
@@ -39,16 +40,22 @@ def _answer(target: TargetFigures) -> str:
         if cell.arm == AUTO and cell.whole is not None
     ]
     draft = f" and the draft model {target.line.draft}" if target.line and target.line.draft else ""
+    prompts = plural(together.num_prompts, "prompt")
+    hedge = f", as far as {prompts} can tell" if together.num_prompts < FEW_PROMPTS else ""
     answer = (
-        f"{start}{_VERDICTS[together.verdict]}: {_as_ratio(together)} plain decoding's speed over all, "
-        f"{', '.join(parts)} (in brackets: {CONFIDENCE:.0%} intervals); drafter: n-gram lookup{draft}."
+        f"{start}{_VERDICTS[together.verdict]}{hedge}: {_as_ratio(together)} plain decoding's speed over "
+        f"{prompts}, {', '.join(parts)} (in brackets: {CONFIDENCE:.0%} intervals); drafter: n-gram lookup{draft}."
     )
     return answer + _best_fixed(target, together)
 
 
 def _best_fixed(target: TargetFigures, auto: Comparison) -> str:
     """A fixed length that did better, if there is one: chosen after the fact, which flatters it."""
-    fixed = {arm: found for arm, found in target.overall.items() if arm not in (AUTO, BASELINE)}
+    fixed = {
+        arm: found
+        for arm, found in target.overall.items()
+        if arm not in (AUTO, BASELINE) and set(found.scenarios) >= set(auto.scenarios)
+    }
     best = max(fixed, key=lambda arm: fixed[arm].value, default=None)
     if best is None or fixed[best].value <= auto.value:
         return ""
