@@ -41,10 +41,12 @@ def _answer(target: TargetFigures) -> str:
     ]
     draft = f" and the draft model {target.line.draft}" if target.line and target.line.draft else ""
     prompts = plural(together.num_prompts, "prompt")
-    hedge = f", as far as {prompts} can tell" if together.num_prompts < FEW_PROMPTS else ""
+    is_claim = together.verdict != "unclear"
+    hedge = f", as far as {prompts} can tell" if is_claim and together.num_prompts < FEW_PROMPTS else ""
     answer = (
         f"{start}{_VERDICTS[together.verdict]}{hedge}: {_as_ratio(together)} plain decoding's speed over "
-        f"{prompts}, {', '.join(parts)} (in brackets: {CONFIDENCE:.0%} intervals); drafter: n-gram lookup{draft}."
+        f"{prompts}, {', '.join(parts)} (in brackets: {CONFIDENCE:.0%} intervals); "
+        f"drafter: n-gram lookup{draft}."
     )
     return answer + _best_fixed(target, together)
 

@@ -90,7 +90,7 @@ class TestSummary:
 
     def test_the_quick_answer(self, results: Results) -> None:
         (answer,) = quick.answers(results)
-        start = f"On this machine, with {TARGET}, it pays, as far as 2 prompts can tell: 1.71 times (1.60 to 2.00) "
+        start = f"On this machine, with {TARGET}, it pays, as far as 2 prompts can tell: 1.71 times "
         assert answer.startswith(start)
         assert "1.71 times (1.60 to 2.00) on code" in answer
         assert answer.endswith("drafter: n-gram lookup.")
