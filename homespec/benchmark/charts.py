@@ -150,7 +150,14 @@ def _draw_comparison(sheet: Sheet, height: float, row: _Row, comparison: Compari
         markersize=5.5,
         gid=sheet.mark(f"{row.label}: {comparison.value:.3f} times plain", comparison.lines),
     )
-    axes.text(1.01, height, text, transform=axes.get_yaxis_transform(), size=7.5, va="center")
+    _write(sheet, height, text, f"{row.label}: {text}", comparison.lines)
+
+
+def _write(sheet: Sheet, height: float, text: str, said: str, lines: Sequence[int]) -> None:
+    """A number to the right of a row."""
+    (axes,) = sheet.axes
+    place = axes.get_yaxis_transform()
+    axes.text(1.01, height, text, transform=place, size=7.5, va="center", gid=sheet.mark(said, lines))
 
 
 def _cost_curve(target: TargetFigures) -> _Drawn | Missing:
@@ -178,6 +185,7 @@ def _cost_curve(target: TargetFigures) -> _Drawn | Missing:
             color=color.light,
             va="center",
             annotation_clip=False,
+            gid=sheet.mark(f"behind {depth:,} tokens", [target.line.line]),
         )
     top = 1.12 * max(value / seconds[0] for seconds in series.values() for value in seconds)
     axes.plot([1, last], [1, last], color=MUTED.light, linewidth=0.8, dashes=(2, 2))
@@ -242,14 +250,20 @@ def _where_time_goes(target: TargetFigures) -> _Drawn | Missing:
             )
             bar.set_gid(gid)
             if percent >= 7:
-                middle = left + percent / 2
                 axes.text(
-                    middle, height, f"{percent:.0f}%", color=SURFACE.light, ha="center", va="center", size=7.5
+                    left + percent / 2,
+                    height,
+                    f"{percent:.0f}%",
+                    color=SURFACE.light,
+                    ha="center",
+                    va="center",
+                    size=7.5,
+                    gid=sheet.mark(f"{arm}: {percent:.1f}% {phase}", lines_of(runs)),
                 )
             left += percent
         pace = speed(runs, "whole").value
         label = f"{1000 / pace:.1f} ms per token" if pace else "no token"
-        axes.text(101, height, label, va="center", size=7.5)
+        _write(sheet, height, label, f"{arm}: {label}", lines_of(runs))
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_yticks(range(len(rows)), [short(arm) for arm, _ in rows])
     axes.set_xlim(0, 100)
@@ -330,8 +344,8 @@ def _memory(target: TargetFigures) -> _Drawn | Missing:
         peak = most(target.runs_of(arm), lambda run: run.peak_rss_bytes)
         gid = sheet.mark(f"{arm}: peak {format_bytes(peak.value or 0)}", peak.lines)
         handles += axes.plot([(peak.value or 0) / 1e9], [height], "|", color=INK.light, markersize=9, gid=gid)
-        label = f"{format_bytes(_resident_bytes(run))}"
-        axes.text(1.01, height, label, transform=axes.get_yaxis_transform(), va="center", size=7.5)
+        label = format_bytes(_resident_bytes(run))
+        _write(sheet, height, label, f"{arm}: {label} resident", [run.line])
     labels = ["anonymous", "file", "peak during it"]
     handles = handles[: len(labels)]
     if target.line is not None and target.line.planned_bytes is not None:

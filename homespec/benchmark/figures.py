@@ -76,6 +76,11 @@ def joules_per_token(runs: Sequence[RunLine]) -> Figure:
     return _quotient(known, sum(run.energy_joules or 0.0 for run in known), sum(run.tokens for run in known))
 
 
+def phase_seconds_per_token(runs: Sequence[RunLine], phase: str) -> Figure:
+    """What a token of whole replies costs in one of `PHASES`."""
+    return _quotient(runs, _seconds(runs, phase), sum(run.tokens for run in runs))
+
+
 def median(runs: Sequence[RunLine], field: Callable[[RunLine], float]) -> Figure:
     """Of a field."""
     return Figure(statistics.median(map(field, runs)) if runs else None, lines_of(runs))
@@ -90,9 +95,13 @@ def most(runs: Sequence[RunLine], field: Callable[[RunLine], float | None]) -> F
 
 def time_shares(runs: Sequence[RunLine]) -> dict[str, float]:
     """Phase -> its share of all phases' seconds; empty if they took none."""
-    seconds = {phase: sum(float(getattr(run, f"{phase}_seconds")) for run in runs) for phase in PHASES}
+    seconds = {phase: _seconds(runs, phase) for phase in PHASES}
     total = sum(seconds.values())
     return {phase: value / total for phase, value in seconds.items()} if total else {}
+
+
+def _seconds(runs: Iterable[RunLine], phase: str) -> float:
+    return sum(float(getattr(run, f"{phase}_seconds")) for run in runs)
 
 
 def acceptance_by_position(runs: Sequence[RunLine]) -> list[Position]:

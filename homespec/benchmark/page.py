@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import jinja2
@@ -12,6 +14,7 @@ from markupsafe import Markup
 from homespec.benchmark.cells import BASELINE, Cell, Comparison, TargetFigures, Verdict
 from homespec.benchmark.charts import Missing
 from homespec.benchmark.figures import (
+    PHASES,
     Figure,
     describe_lines,
     joules_per_token,
@@ -20,6 +23,7 @@ from homespec.benchmark.figures import (
     mean_acceptance_length,
     median,
     most,
+    phase_seconds_per_token,
     speed,
 )
 from homespec.benchmark.headline import plural, verdict_word, write_headline
@@ -73,11 +77,13 @@ def render(
     return environment.get_template("report.html").render(
         colors=Markup(css_variables()),
         results=results,
+        started=_moment(results.session.started_at),
+        phases=PHASES,
         results_file=results_file,
         notes=_notes(results),
         session=_facts(
             {
-                "started": results.session.started_at,
+                "started": _moment(results.session.started_at),
                 "homespec": results.session.version,
                 "commit": results.session.commit,
                 "llama.cpp": results.session.build,
@@ -132,7 +138,7 @@ def _target(target: TargetFigures, plots: Sequence[Plot | Missing]) -> dict[str,
 
 
 def _row(cell: Cell) -> dict[str, Any]:
-    """One line of the table of arms and scenarios."""
+    """One line of the two tables of arms and scenarios."""
     runs = cell.runs
     refusal = "baseline" if cell.arm == BASELINE else (cell.refusal.text if cell.refusal else "")
     lines = cell.refusal.lines if cell.refusal else lines_of(runs)
@@ -146,13 +152,16 @@ def _row(cell: Cell) -> dict[str, Any]:
             _value(speed(runs, "decode"), "{:.2f}".format),
             _value(mean_acceptance_length(runs), "{:.2f}".format, "no drafts" if runs else _NONE),
             _value(median(runs, lambda run: run.ttft_seconds), format_seconds),
+        ],
+        "replies": Value(str(len(runs)), lines_of(runs)),
+        "remarks": [Value(*remark) for remark in cell.remarks],
+        "costs": [
+            *(_value(phase_seconds_per_token(runs, phase), _milliseconds) for phase in PHASES),
             _value(most(runs, lambda run: run.peak_rss_bytes), format_bytes),
             _value(most(runs, lambda run: run.rss_anon_bytes), format_bytes),
             _value(most(runs, lambda run: run.rss_file_bytes), format_bytes),
             _value(joules_per_token(runs), "{:.3f}".format),
         ],
-        "replies": Value(str(len(runs)), lines_of(runs)),
-        "remarks": [Value(*remark) for remark in cell.remarks],
     }
 
 
@@ -171,6 +180,10 @@ def _conditions(arm: str, runs: Sequence[RunLine]) -> tuple[str, list[Value]]:
         Value(f"{sum(run.major_faults for run in runs):,}", lines),
         _value(most(runs, lambda run: run.load), "{:.2f}".format),
     ]
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.2f}"
 
 
 def _value(figure: Figure, write: Callable[[float], str], absent: str = _NONE) -> Value:
@@ -208,8 +221,8 @@ def _target_facts(target: TargetFigures) -> list[tuple[str, str]]:
         {
             "draft model": line.draft or "none",
             "reason": line.plan.get("reason"),
-            "context": line.plan.get("context_tokens"),
-            "longest draft": line.plan.get("draft_length"),
+            "context_tokens": line.plan.get("context_tokens"),
+            "longest_draft_tokens": line.plan.get("draft_length"),
             "planned_bytes": line.planned_bytes,
             "headroom_bytes": line.plan.get("headroom_bytes"),
             "drafting a token": None if pace is None else f"{1000 * pace:.2f} ms",
@@ -220,7 +233,8 @@ def _target_facts(target: TargetFigures) -> list[tuple[str, str]]:
 def _facts(mapping: Mapping[str, object]) -> list[tuple[str, str]]:
     """Names and values of a record for people; the unit in a name's end decides how the value is written."""
     return [
-        (name.removesuffix("_bytes").replace("_", " "), _fact(name, value)) for name, value in mapping.items()
+        (name.removesuffix("_bytes").removesuffix("_tokens").replace("_", " "), _fact(name, value))
+        for name, value in mapping.items()
     ]
 
 
@@ -233,7 +247,16 @@ def _fact(name: str, value: object) -> str:
         return ", ".join(_fact("", item) for item in value) or "none"
     if isinstance(value, int) and name.endswith("_bytes"):
         return f"{format_bytes(value)} ({value:,} B)"
-    return str(value)
+    if isinstance(value, int) and name.endswith("_tokens"):
+        return f"{value:,} tokens"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _moment(text: str) -> str:
+    """A date and time of ISO 8601 for people; anything else as it is."""
+    with contextlib.suppress(ValueError):
+        return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return text
 
 
 def _notes(results: Results) -> list[str]:

@@ -18,7 +18,7 @@ import pytest
 
 from homespec.benchmark import page
 from homespec.benchmark.cells import TargetFigures, compare_targets
-from homespec.benchmark.figures import acceptance_by_position, time_shares, width_shares
+from homespec.benchmark.figures import PHASES, acceptance_by_position, time_shares, width_shares
 from homespec.benchmark.headline import write_headline
 from homespec.benchmark.palette import COLORS, GRID, INK, MUTED, SLOTS, SURFACE, arm_styles
 from homespec.benchmark.report import RESULTS_FILE, write_report
@@ -135,6 +135,29 @@ def test_every_number_refers_to_lines_that_exist(tmp_path: Path) -> None:
         assert lines or not re.search(r"\d", text), text
 
 
+def test_a_number_depends_on_the_lines_that_it_names_and_on_no_others(tmp_path: Path) -> None:
+    speeds = {name: {"plain": 1.0, "ngram 5": 0.9, "auto": 1.5} for name in ("code", "chat")}
+    records = [session(), target(), *replies(speeds, num_prompts=2)]
+    cells = render(tmp_path, records).cells
+    for named in sorted({lines for text, lines in cells if re.search(r"\d", text)}):
+        numbers = [int(number) for number in named.split()]
+        expected = [text for text, lines in cells if lines == named]
+        others = [record if i in numbers else spoil(record) for i, record in enumerate(records, 1)]
+        assert [text for text, lines in render(tmp_path, others).cells if lines == named] == expected
+        first = [spoil(record) if i == numbers[0] else record for i, record in enumerate(records, 1)]
+        assert [text for text, lines in render(tmp_path, first).cells if lines == named] != expected
+
+
+def spoil(record: Record) -> Record:
+    """The same reply with other figures; any other line as it is."""
+    if record["record"] != "run":
+        return record
+    names = ("tokens", "decode_tokens", "rss_anon_bytes", "rss_file_bytes", "peak_rss_bytes", "num_drafts")
+    seconds = ("seconds", "ttft_seconds", "decode_seconds", *(f"{phase}_seconds" for phase in PHASES))
+    changes = {name: 3 * record[name] for name in names} | {name: 2 * record[name] for name in seconds}
+    return record | changes
+
+
 def test_all_plots_are_there_twice(tmp_path: Path) -> None:
     found = report(tmp_path, usual())
     assert found.tags["svg"] == 5
@@ -158,6 +181,32 @@ def test_points_of_plots_name_their_lines(tmp_path: Path) -> None:
     share = f'data-lines="{" ".join(map(str, lines))}">\\s*<title>auto: 60.0% of its decodes had width 4'
     assert re.search(share, found.source)
     assert re.search(r'data-lines="2">\s*<title>width 4 behind 0 tokens: 1.450 times width 1', found.source)
+
+
+def test_every_number_in_a_plot_names_its_lines(tmp_path: Path) -> None:
+    records = usual()
+    report(tmp_path, records)
+    num_numbers = 0
+    for path in (tmp_path / "report").glob("*.svg"):
+        root = ElementTree.fromstring(path.read_text(encoding="utf-8"))
+        title = root.get("aria-label")
+        for text in number_texts(root):
+            assert text == title, (path.name, text)
+        marked = [mark for mark in root.iter() if mark.get("class") == "mark"]
+        num_numbers += sum(
+            any(re.search(r"\d", "".join(text.itertext())) for text in mark) for mark in marked
+        )
+    assert num_numbers > 40
+
+
+def number_texts(element: ElementTree.Element) -> list[str]:
+    """Texts with a digit that stand beside no mark, axis or legend."""
+    if element.get("class") == "mark" or re.search(r"matplotlib\.axis|legend", element.get("id", "")):
+        return []
+    text = "".join(element.itertext())
+    if element.tag.endswith("}text"):
+        return [text] if re.search(r"\d", text) else []
+    return [found for child in element for found in number_texts(child)]
 
 
 def test_figures_of_a_cell(tmp_path: Path) -> None:
@@ -185,6 +234,9 @@ def test_figures_of_a_cell(tmp_path: Path) -> None:
         f"{8 * 99 / sum(record['decode_seconds'] for record in own):.2f}",
         f"{1 + 60 / 40:.2f}",
         f"{median_ttft:.2f} s",
+    ]
+    assert [value.text for value in row["costs"]] == [
+        *(f"{1000 * sum(record[f'{phase}_seconds'] for record in own) / 800:.2f}" for phase in PHASES),
         "1.35 GB",
         "200 MB",
         "1.1 GB",
@@ -358,7 +410,7 @@ def test_what_is_not_known_is_a_dash(tmp_path: Path) -> None:
     unknown: Record = {"energy_joules": None, "temperature_celsius": None, "throttled": None}
     records = [session(), run("plain", **unknown), run("auto", num_drafts=0, decode_seconds=0.0, **unknown)]
     row = page._row(figures(tmp_path, records).cells["code", "auto"])
-    assert [value.text for value in row["values"]][-1] == "-"
+    assert [value.text for value in row["costs"]][-1] == "-"
     assert row["values"][1].text == "-"
     assert row["values"][2].text == "no drafts"
     assert row["decode"].text == "-"
