@@ -173,6 +173,22 @@ def best_hope(rates: Rates, token_steps: float, acceptance: float = NEARLY_ALWAY
     return best
 
 
+def expected_speedup(rates: Rates, token_steps: float, acceptance: float) -> float:
+    """How many times as fast as plain decoding a draft model is at its best draft length, or 1.
+
+    Args:
+        rates: of the machine.
+        token_steps: time of drafting one token, in plain steps.
+        acceptance: of each token, if those before it are accepted.
+    """
+    survival = expected_tokens = best = 1.0
+    for length in range(1, rates.largest_width):
+        survival *= acceptance
+        expected_tokens += survival
+        best = max(best, expected_tokens / (length * token_steps + rates.cheapest(length + 1)[1]))
+    return best
+
+
 def decide_going(
     rates: Rates,
     acceptance: Sequence[float],
