@@ -29,8 +29,9 @@ from homespec.calibration.curve import CostCurve, RunningCurve
 from homespec.calibration.store import remembered_calibration
 from homespec.catalog.store import resolve
 from homespec.contracts import Drafter, Going, KeepGoing, LengthPolicy
+from homespec.drafting.arm import Arm
 from homespec.drafting.chain import ChainDrafter
-from homespec.drafting.control import Arm, Controller
+from homespec.drafting.control import Controller
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.ledger import Ledger
 from homespec.drafting.length import FixedLength
@@ -88,7 +89,7 @@ class RecordedDrafter:
         self.num_read += max(0, self.behind(tokens) - 2)
         start = len(tokens) - len(self._text.prompt_tokens)
         drafted: list[int] = []
-        right = True
+        right = list(tokens[-start:]) == self._text.tokens[:start] if start else True
         for place in range(start, min(start + max_tokens, len(self._text.tokens))):
             going = keep_going(self._text.confidences[place])
             if going == Going.STOP:

@@ -189,6 +189,27 @@ def expected_speedup(rates: Rates, token_steps: float, acceptance: float) -> flo
     return best
 
 
+def going_on(rates: Rates, acceptance: Sequence[float], usual_acceptance: float, token_steps: float) -> float:
+    """The most that a draft could be worth if it were drawn on, or is worth as it is.
+
+    Args:
+        rates: of this step.
+        acceptance: of the tokens drafted so far, which have been paid for.
+        usual_acceptance: assumed of those after them.
+        token_steps: time of drafting one token, in plain steps.
+    """
+    survival = expected_tokens = 1.0
+    for probability in acceptance:
+        survival *= probability
+        expected_tokens += survival
+    best = rates.value(expected_tokens, len(acceptance) + 1)
+    for further in range(1, rates.largest_width - len(acceptance)):
+        survival *= usual_acceptance
+        expected_tokens += survival
+        best = max(best, rates.value(expected_tokens, len(acceptance) + 1 + further, further * token_steps))
+    return best
+
+
 def decide_going(
     rates: Rates,
     acceptance: Sequence[float],

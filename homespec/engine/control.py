@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from homespec.calibration.curve import RunningCurve
 from homespec.calibration.store import Calibration
 from homespec.contracts import Drafter
-from homespec.drafting.control import Arm, Controller
+from homespec.drafting.arm import Arm
+from homespec.drafting.control import Controller
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.ledger import Ledger
 from homespec.engine.experience import Experience
