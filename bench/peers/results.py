@@ -94,23 +94,13 @@ class Results:
         """
         self._path = path
         self._settings = settings
-        try:
-            self.records = _read(path)
-            self.done = {_key(record) for record in self.records if record["record"] == "run"}
-            others = [
-                record["settings"]
-                for record in self.records
-                if record["record"] == "session" and record["settings"] != asdict(settings)
-            ]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(
-                f"{path} holds no results of this program: {error}.", hint="Name another file with --jsonl."
-            ) from error
-        if others:
-            raise ConfigError(
-                f"{path} holds results with other settings: {others[0]}.",
-                hint="Use the same settings, or name another file with --jsonl.",
-            )
+        self.records, self.done = _read(path, repair=True) if path.exists() else ([], set())
+        for session in _sessions(self.records):
+            if session["settings"] != asdict(settings):
+                raise ConfigError(
+                    f"{path} holds results with other settings: {session['settings']}.",
+                    hint="Use the same settings, or name another file with --jsonl.",
+                )
 
     def begin(self, models: Sequence[tuple[ResolvedModel, str]], arms: Iterable[Arm]) -> None:
         """Tells on what machine and with what models is measured from here on.
@@ -182,16 +172,62 @@ class Results:
             file.write(json.dumps(record) + "\n")
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    text = path.read_text(encoding="utf-8")
-    whole, _, torn = text.rpartition("\n")
-    records = [json.loads(line) for line in whole.splitlines()]
-    if torn:
-        # A line that was being written when the machine went down; what it was about is measured again.
-        path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
+def read_together(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """The records of several files, one after another.
+
+    Raises:
+        ConfigError: a file is something else; or what they hold cannot stand in one table, since it was
+            measured with other settings, on another machine, or with another file of the same name.
+    """
+    records: list[dict[str, Any]] = []
+    known: dict[str, tuple[object, Path]] = {}
+    for path in paths:
+        found, _ = _read(path, repair=False)
+        records += found
+        for session in _sessions(found):
+            for what, value in _conditions(session).items():
+                before, source = known.setdefault(what, (value, path))
+                if before != value:
+                    raise ConfigError(
+                        f"{path} and {source} differ in {what}: {value} and {before}.",
+                        hint="Make a table of each.",
+                    )
     return records
+
+
+def _conditions(session: Mapping[str, Any]) -> dict[str, object]:
+    models = {f"the file of {model['name']} (sha256)": model["sha256"] for model in session["models"]}
+    settings = {f"the setting {name}": value for name, value in session["settings"].items()}
+    return {"the processor": session["machine"]["cpu"], **settings, **models}
+
+
+def _sessions(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [record for record in records if record["record"] == "session"]
+
+
+def _read(path: Path, *, repair: bool) -> tuple[list[dict[str, Any]], set[Key]]:
+    """All lines, and what is measured.
+
+    Args:
+        path: of the file.
+        repair: take away a last line that was being written when the machine went down, so that others can be
+            added; what it was about is measured again.
+
+    Raises:
+        ConfigError: the file is something else.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        whole, _, torn = text.rpartition("\n")
+        records = [json.loads(line) for line in whole.splitlines()]
+        done = {_key(record) for record in records if record["record"] == "run"}
+        if torn and repair:
+            path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{path} holds no results of this program: {error}.", hint="Name another file."
+        ) from error
+    return records, done
 
 
 def _key(record: Mapping[str, Any]) -> Key:

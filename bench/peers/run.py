@@ -2,25 +2,34 @@
 
     .venv/bin/python bench/peers/run.py --target NAME_OR_PATH [--target ...] [--draft NAME_OR_PATH]
         --prompts SUITE.jsonl [SUITE.jsonl ...] [--num-prompts 6] [--max-tokens 128] [--jsonl peers.jsonl]
+        [--arms 'homespec *' 'llama-server *' ...] [--baseline 'llama-server plain'] [--table peers.md]
 
 A suite has one {"prompt": ...} a line. For each prompt, all arms (homespec, llama.cpp with its kinds of
 speculation, llama-cpp-python; `llama-server` and `ollama` where they are on the PATH) answer one after
 another, each in a process of its own that stays open, and who begins changes from prompt to prompt. Every
 arm first answers something else to get warm. All get the same tokens and find an empty prompt cache.
 
-What is measured is added to the file at once. Started again with the same file, the program measures what is
-missing and prints the table of all that is there: speed of whole replies, prompt and drafting included, and
-its ratio to llama.cpp's plain decoding. An arm that fails is left out, and the table says so.
+What is measured is added to the file at once. Stopped (Ctrl-C, `timeout`) and started again with the same
+file, the program measures what is missing and prints the table of all that is there: speed of whole replies,
+prompt and drafting included, and its ratio to llama.cpp's plain decoding. So a long run can be made in
+pieces: a target and a suite at a time into one file, or into one each (`merge.py` makes a table of several).
+Opening the workers and getting them warm takes some seconds an arm in each piece, and what homespec learns
+about its drafters is forgotten between two. An arm that fails is left out, and the table says so.
 
 llama.cpp comes in the package xllamacpp, which is installed into an environment of its own in the cache
-directory. Its code is for any CPU with AVX2. For one that is compiled for this CPU, build llama-server and
-put it on the PATH.
+directory. Its code is for any CPU with AVX2. The fair peer is compiled for this CPU, by the same compiler as
+llama-cpp-python; put it on the PATH, and the arms `llama-server *` take part, with the same settings:
+
+    cmake -S llama.cpp -B build -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF
+    cmake --build build --target llama-server
+    PATH=$PWD/build/bin:$PATH .venv/bin/python bench/peers/run.py --baseline 'llama-server plain' ...
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,6 +52,7 @@ from homespec.telemetry.machine import read_memory
 def main() -> None:
     """Measures, and prints the table."""
     options = parse_options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         sys.stdout.write(compare(options))
     except HomespecError as error:

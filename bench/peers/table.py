@@ -185,15 +185,17 @@ def markdown(records: Sequence[Record], baseline: str = BASELINE) -> str:
 
 
 def _preface(records: Sequence[Record], baseline: str) -> list[str]:
-    session = next((record for record in records if record["record"] == "session"), None)
-    if session is None:
+    sessions = [record for record in records if record["record"] == "session"]
+    if not sessions:
         return []
-    machine, settings = session["machine"], session["settings"]
+    machine, settings = sessions[0]["machine"], sessions[0]["settings"]
+    commits = sorted({session["commit"] or "unknown" for session in sessions})
     opened = [record for record in records if record["record"] == "opened"]
     programs = sorted({f"{record['program']} {record['facts'].get('version')}" for record in opened})
     sampling = "greedy" if settings["temperature"] == 0 else f"temperature {settings['temperature']}"
     return [
-        f"{machine['cpu']}, {settings['num_threads']} threads; {', '.join(programs)}; {sampling}, at most "
+        f"{machine['cpu']}, {settings['num_threads']} threads; {', '.join(programs)}; commit "
+        f"{', '.join(commits)}; {sampling}, at most "
         f"{settings['max_tokens']} tokens, empty prompt caches. Tokens per second of whole replies, prompt "
         f"included, and the ratio to {baseline} with the interval of 90% that other prompts would have "
         "given; then their geometric mean, the drafted tokens that were accepted, and the texts that were "
@@ -214,9 +216,7 @@ def _rank(arm: str) -> int:
 def _cell(pair: Pairs | None) -> str:
     if pair is None:
         return ""
-    ratio = pair.ratio()
-    low, high = ratio.interval()
-    return f"{pair.tokens_per_second:.2f}: {ratio.value:.2f} ({low:.2f} to {high:.2f})"
+    return f"{pair.tokens_per_second:.2f}: {pair.ratio().describe(2)}"
 
 
 def _accepted(pairs: Iterable[Pairs]) -> str:

@@ -48,6 +48,7 @@ class Worker:
             start_new_session=True,
         )
         self._received = b""
+        self._is_idle = True
         self.facts: Mapping[str, Any] = {}
 
     def open(self, opening: Opening) -> None:
@@ -73,12 +74,14 @@ class Worker:
             WorkerError: the worker answered with an error, ended, or took too long.
         """
         assert self._process.stdin is not None
+        self._is_idle = False
         try:
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
             raise self._ended() from error
         answer: dict[str, Any] = json.loads(self._read_line(time.monotonic() + timeout_seconds))
+        self._is_idle = True
         if "error" in answer:
             raise WorkerError(answer["error"])
         return answer
@@ -125,17 +128,21 @@ class Worker:
                     yield directory, stat
 
     def close(self) -> None:
-        """Ends the worker and its children; safe to call twice."""
+        """Ends the worker and its children; safe to call twice.
+
+        An idle one may end by itself. One that is still about an answer nobody waits for is not listening.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
-        try:
-            self._process.wait(CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        if self._is_idle:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(CLOSE_SECONDS)
+        # Also behind a worker that is gone: if it died, its children may have outlived it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
         self._process.stdout.close()
         self._log.close()
 

@@ -56,7 +56,7 @@ class Comparison:
     @property
     def interval(self) -> tuple[float, float] | None:
         """Of 90%; None where a single prompt cannot tell how prompts differ."""
-        return self.ratio.interval() if self.num_prompts > 1 else None
+        return self.ratio.interval()
 
     @property
     def verdict(self) -> Verdict:

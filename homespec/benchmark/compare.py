@@ -54,7 +54,7 @@ class Change:
             "before_tokens_per_second": self.before,
             "after_tokens_per_second": self.after,
             "ratio": self.ratio.value,
-            "interval": self.ratio.interval() if self.num_prompts > 1 else None,
+            "interval": self.ratio.interval(),
             "num_other_texts": self.num_other_texts,
         }
 
@@ -136,15 +136,13 @@ def _table(changes: Sequence[Change]) -> Table:
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("after / before", no_wrap=True)
     for change in changes:
-        low, high = change.ratio.interval()
-        interval = f" ({low:.2f} to {high:.2f})" if change.num_prompts > 1 else ""
         table.add_row(
             change.scenario,
             change.arm,
             str(change.num_prompts),
             f"{change.before:.2f}",
             f"{change.after:.2f}",
-            f"{change.ratio.value:.2f}{interval}",
+            change.ratio.describe(2),
         )
     return table
 

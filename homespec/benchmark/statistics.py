@@ -14,6 +14,7 @@ Amounts = npt.NDArray[np.float64]
 SEED = 20_260_101
 CONFIDENCE = 0.9
 _NUM_RESAMPLES = 4000
+_FEWEST_PROMPTS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +24,28 @@ class Ratio:
     Attributes:
         value: of the sums over all prompts.
         resampled: what it would have been with other prompts of the kind (bootstrap).
+        num_prompts: that were drawn from; of several scenarios, those of the one with the fewest.
     """
 
     value: float
     resampled: npt.NDArray[np.float64]
+    num_prompts: int
 
-    def interval(self) -> tuple[float, float]:
-        """Where 90% of the resampled ratios lie."""
+    def interval(self) -> tuple[float, float] | None:
+        """Where 90% of the resampled ratios lie; None if a single prompt cannot tell how they differ."""
+        if self.num_prompts < _FEWEST_PROMPTS:
+            return None
         low, high = np.quantile(self.resampled, (0.5 - CONFIDENCE / 2, 0.5 + CONFIDENCE / 2))
         return float(low), float(high)
 
     def __str__(self) -> str:
-        low, high = self.interval()
-        return f"{self.value:.3f} ({low:.2f} to {high:.2f})"
+        return self.describe(3)
+
+    def describe(self, num_decimals: int) -> str:
+        """The ratio, rounded so, and its interval, if it has one."""
+        interval = self.interval()
+        shown = f" ({interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
+        return f"{self.value:.{num_decimals}f}{shown}"
 
 
 def speed(pairs: Amounts) -> float:
@@ -48,17 +58,18 @@ def compare(ours: Amounts, base: Amounts, generator: np.random.Generator) -> Rat
     """How much faster ours is than the base, on the same prompts.
 
     The interval comes from drawing prompts with replacement, the same ones for both: prompts differ far more
-    than the two replies to one of them. A single prompt has none: the interval is the ratio itself.
+    than the two replies to one of them.
     """
     picks = generator.integers(0, len(ours), (_NUM_RESAMPLES, len(ours)))
     our_sums, base_sums = ours[picks].sum(axis=1), base[picks].sum(axis=1)
     # Replies of a single step have no decode seconds: their ratio is no number.
     with np.errstate(divide="ignore", invalid="ignore"):
         resampled = (our_sums[:, 0] / our_sums[:, 1]) / (base_sums[:, 0] / base_sums[:, 1])
-        return Ratio(speed(ours) / speed(base), resampled)
+        return Ratio(speed(ours) / speed(base), resampled, len(ours))
 
 
 def geometric_mean(ratios: Sequence[Ratio]) -> Ratio:
     """Over scenarios, whose prompts were drawn independently."""
     value = np.exp(np.mean([np.log(ratio.value) for ratio in ratios]))
-    return Ratio(float(value), np.exp(np.mean([np.log(ratio.resampled) for ratio in ratios], axis=0)))
+    resampled = np.exp(np.mean([np.log(ratio.resampled) for ratio in ratios], axis=0))
+    return Ratio(float(value), resampled, min(ratio.num_prompts for ratio in ratios))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -44,6 +45,11 @@ class FakePeer:
                 raise ValueError("it was told to raise")
             case "die":
                 sys.stderr.write(COMPLAINT)
+                sys.stderr.flush()
+                os._exit(3)
+            case "leave a child":
+                child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
+                sys.stderr.write(f"child {child.pid}.")
                 sys.stderr.flush()
                 os._exit(3)
             case "sleep":

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.peers import arms, environments, prompts, run, schedule, table
+from bench.peers import arms, environments, merge, prompts, run, schedule, table
 from bench.peers.arms import Arm, Program
 from bench.peers.pool import WorkerPool
 from bench.peers.programs import completions, llama_cpp_python, llama_server, ollama_server
@@ -78,11 +78,26 @@ def test_a_worker_that_died_leaves_its_exit_code_and_last_words(worker: Worker) 
 
 def test_a_worker_that_hangs_is_given_up(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.peers.workers.ANSWER_SECONDS", 0.2)
-    monkeypatch.setattr("bench.peers.workers.CLOSE_SECONDS", 0.2)
     with pytest.raises(WorkerError, match="no answer in time"):
         worker.answer(replace(REQUEST, prompt_text="sleep"))
     worker.close()
-    assert worker.cpu_seconds() == 0  # nothing of it is left
+    assert processes_of(worker) == []
+
+
+def test_nothing_is_left_of_a_worker_that_died(worker: Worker) -> None:
+    with pytest.raises(WorkerError, match=r"exit code 3; .*child \d+\."):
+        worker.answer(replace(REQUEST, prompt_text="leave a child"))
+    assert len(processes_of(worker)) == 1
+    worker.close()
+    end = time.monotonic() + 10  # it was told to end; that takes a moment
+    while processes_of(worker) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert processes_of(worker) == []
+
+
+def processes_of(worker: Worker) -> list[str]:
+    """Those that are alive."""
+    return [directory.name for directory, stat in worker._processes() if stat[0] != "Z"]
 
 
 def test_a_worker_rests_between_questions(worker: Worker) -> None:
@@ -189,6 +204,42 @@ def test_results_with_other_settings_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="other settings"):
         Results(path, replace(SETTINGS, max_tokens=9))
     assert of_kind(Results(path, SETTINGS), "session")[0]["settings"]["max_tokens"] == 8
+
+
+def test_pieces_with_files_of_their_own_make_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for path, seconds, arm in zip(paths, (2.0, 1.0), ("llama.cpp plain", "homespec auto"), strict=True):
+        piece = Results(path, SETTINGS)
+        piece.begin([], arms.ARMS)
+        fill(piece, arm, [seconds, seconds])
+    # The second piece is not finished; what is being written is no affair of the table's.
+    with paths[1].open("a") as file:
+        file.write('{"record": "ru')
+    before = paths[1].read_text()
+    merge.main([str(path) for path in paths])
+    text = capsys.readouterr().out
+    assert "| homespec auto | **8.00: 2.00 (2.00 to 2.00)** |" in text
+    assert paths[1].read_text() == before
+    fill(Results(paths[0], SETTINGS), "homespec auto", [4.0, 4.0])
+    merge.main([*map(str, reversed(paths)), "--table", str(tmp_path / "t.md")])
+    assert "| homespec auto | 2.00: 0.50 (0.50 to 0.50) |" in capsys.readouterr().out
+    assert "| homespec auto | 2.00: 0.50 (0.50 to 0.50) |" in (tmp_path / "t.md").read_text()
+
+
+def test_pieces_of_different_kinds_make_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours, other, missing = (tmp_path / name for name in ("a.jsonl", "b.jsonl", "c.jsonl"))
+    Results(ours, SETTINGS).begin([], arms.ARMS)
+    Results(other, replace(SETTINGS, max_tokens=9)).begin([], arms.ARMS)
+    for files, complaint in (
+        ((ours, other), "differ in the setting max_tokens: 9 and 8"),
+        ((missing,), "no re"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            merge.main([str(path) for path in files])
+        assert stop.value.code != 0
+        assert complaint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["no json\n", "[]\n", '{"record": "run"}\n'])
