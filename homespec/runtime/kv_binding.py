@@ -29,8 +29,8 @@ def save_sequence(context: Handle, path: Path, tokens: Sequence[int]) -> int:
 def load_sequence(context: Handle, path: Path, num_tokens: int) -> list[int] | None:
     """llama_state_seq_load_file: the tokens whose state was read; None when llama.cpp refuses it.
 
-    It checks layers, types and row sizes, but trusts the counts in the file: one that is not as `save_sequence`
-    wrote it can end the process.
+    It checks layers, types and row sizes, but trusts the counts in the file: one that is not as
+    `save_sequence` wrote it can end the process.
     """
     tokens, count = (llama_cpp.llama_token * num_tokens)(), ctypes.c_size_t(0)
     num_bytes = llama_cpp.llama_state_seq_load_file(
