@@ -155,11 +155,9 @@ def test_a_cache_that_does_not_fit_is_refused(tiny_target: Path, tmp_path: Path)
 
 
 def test_what_llama_cpp_refuses_leaves_an_empty_cache(tiny_target: Path, tmp_path: Path) -> None:
-    # Sealed for the same owner, but of another kind: the seal is all that stands before llama.cpp's own checks.
-    with context(tiny_target, kv_type="q8_0") as saved:
-        saved.decode(PROMPT, rows="none")
-        saved.save(tmp_path / "a.kv", OWNER)
+    sealed(tmp_path / "a.kv", b"not of llama.cpp")
     with context(tiny_target) as other:
+        other.decode([1, 2], rows="none")
         with pytest.raises(CacheFileError, match="cannot read"):
             other.load(tmp_path / "a.kv", OWNER)
         assert other.num_cached_tokens == 0
