@@ -161,7 +161,9 @@ class LlamaContext:
     def load(self, path: Path, owner: Mapping[str, str]) -> int:
         """Replaces the KV cache by the one in a file, bit by bit as it was saved.
 
-        The context may have another size than that one had, as long as the tokens find room.
+        The context may have another size than that one had, as long as the tokens find room. The cells of a
+        sliding window are packed, so that several threads share its work in another way, and later logits
+        are rounded as differently as between decodes of different widths. Other caches give the very logits.
 
         Returns:
             How many tokens the KV cache holds now.

@@ -70,12 +70,9 @@ def test_a_template_that_changes_replies_gets_the_text(model: LlamaModel) -> Non
         [QUESTION, Message("assistant", "the end"), QUESTION]
     )
     whole = Message("assistant", "the end", letters(model, "the end"))
-    assert (
-        list(letters(model, "the end"))
-        == [token for token in template.tokens([whole, QUESTION]) if token in letters(model, "the end")][
-            : len("the end")
-        ]
-    )
+    kept = template.tokens([whole, QUESTION])
+    num_known = len(whole.token_ids)
+    assert whole.token_ids in [tuple(kept[i : i + num_known]) for i in range(len(kept))]
 
 
 def test_control_tokens_written_out_beside_kept_replies_stay_text(model: LlamaModel) -> None:
