@@ -52,7 +52,7 @@ class Form:
     thorough: bool
 
 
-_WIDTHS = (*range(1, 17), 20, 24, 28, 32)
+_WIDTHS = (*range(1, 17), 20, 24, 28, 32, 48, 64)
 QUICK = Form(_WIDTHS, (64, 1024), budget_seconds=14, max_samples=3, thorough=False)
 THOROUGH = Form(_WIDTHS, (64, 4096), budget_seconds=300, max_samples=9, thorough=True)
 
@@ -276,8 +276,6 @@ def _measure_shallow(
     kept: list[int] = []
     round_seconds = 0.0
     for width in wanted:
-        if width > samples.num_rows:
-            continue
         if len(kept) >= MIN_SAMPLES:
             nearest = max(other for other in kept if other < width)
             # Tokens decoded together cost less than each alone; half of the additional ones is usual.
@@ -296,10 +294,11 @@ def _measure_deep(probe: _Probe, shallow: _Samples, deadline_seconds: float, max
     chosen: list[int] = []
     for width in sorted(shallow.seconds, key=lambda w: (w & (w - 1) != 0, w)):
         tried = [*chosen, width]
-        seconds = MIN_SAMPLES * sum(shallow.median(w) for w in tried) + max(tried) * shallow.median(1)
+        num_rows = min(max(tried), shallow.num_rows)
+        seconds = MIN_SAMPLES * sum(shallow.median(w) for w in tried) + num_rows * shallow.median(1)
         if len(chosen) < 2 or seconds < left_seconds:
             chosen = tried
-    deep = _Samples(probe, max(chosen))
+    deep = _Samples(probe, min(max(chosen), shallow.num_rows))
     deep.measure_all(chosen, deadline_seconds, max_samples)
     return deep
 

@@ -50,7 +50,7 @@ _OPTIONS = [
 @click.argument("model", default=DEFAULT_MODEL)
 @options(_OPTIONS)
 @click.option(
-    "--thorough", is_flag=True, help="Take minutes: widths to 32, a deep context, numbers of threads."
+    "--thorough", is_flag=True, help="Take minutes: widths to 64, a deep context, numbers of threads."
 )
 @click.option("--show", is_flag=True, help="Show what is stored; measure nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")

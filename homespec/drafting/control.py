@@ -251,7 +251,7 @@ class Controller:
     def _draw(self, arm: Arm, attempt: _Attempt, tokens: Sequence[int]) -> Draft:
         """A draft, token by token, as long as going on is worth it, or until a free drafter takes over."""
         rates = attempt.rates
-        max_length = rates.largest_width - 1
+        max_length = rates.largest_drawn
         usual = arm.tally(self.kind).acceptance
         acceptance: list[float] = []
         going = Going.ON
