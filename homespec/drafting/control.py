@@ -138,24 +138,38 @@ class Controller:
         arm, gain = attempt.arm, self._ledger.gain(self.kind)
         if self.gain.tokens == 0:
             gain.replies += 1
+        num_free, free_steps = self._free_part(step, attempt)
         for one in (gain, self.gain):
-            one.add(len(step.tokens), plain_steps + catch_up_steps, free=arm is not None and arm.is_free)
+            one.add(len(step.tokens), plain_steps + catch_up_steps, num_free)
         self._ledger.total_steps += plain_steps + catch_up_steps
         expected_steps = self._expected_steps(step, attempt)
         plain_steps = min(max(plain_steps, expected_steps / _CLIP), expected_steps * _CLIP)
-        if arm is None or not arm.is_free:
-            self._speed.add(len(step.tokens), plain_steps)
+        num_tokens, plain_steps = len(step.tokens) - num_free, plain_steps - free_steps
+        if num_tokens:
+            self._speed.add(num_tokens, plain_steps)
         if arm is None:
             return
         if attempt.num_drawn:
-            arm.tally(self.kind).add(len(step.tokens), plain_steps)
+            arm.tally(self.kind).add(num_tokens, plain_steps)
             if attempt.is_probe:
-                lost_steps = plain_steps - len(step.tokens) / attempt.rates.speedup
+                lost_steps = plain_steps - num_tokens / attempt.rates.speedup
                 self._ledger.probe_steps += max(0.0, lost_steps) + catch_up_steps
         judged = step.num_accepted_tokens + (step.num_accepted_tokens < step.num_draft_tokens)
         for position, confidence in enumerate(attempt.draft.confidences[:judged]):
             author = attempt.author(position) or arm
             author.learn(self.kind, confidence, accepted=position < step.num_accepted_tokens)
+
+    def _free_part(self, step: StepRecord, attempt: _Attempt) -> tuple[int, float]:
+        """How many of the step's tokens a free drafter is to be thanked for, and their time in plain steps."""
+        if attempt.arm is None:
+            return 0, 0.0
+        if attempt.arm.is_free:
+            return len(step.tokens), 0.0
+        if attempt.tail_arm is None:
+            return 0, 0.0
+        rates, width = attempt.rates, 1 + attempt.num_before_tail
+        steps = rates.cheapest(step.width)[1] - rates.cheapest(width)[1]
+        return max(0, len(step.tokens) - width), max(0.0, steps)
 
     def _time_of(self, step: StepRecord, attempt: _Attempt) -> tuple[float, float]:
         """The step's time, and what of it the drafter took to catch up, which is not the step's fault.

@@ -28,7 +28,7 @@ class Tally:
     steps: float = 0.0
     tokens: float = 0.0
     plain_steps: float = 0.0
-    accepted: float = 8.0
+    accepted: float = 9.0
     judged: float = 10.0
 
     def add(self, tokens: int, plain_steps: float) -> None:
@@ -56,7 +56,7 @@ class Gain:
         tokens: committed; at first, a little plain decoding.
         plain_steps: the time that took, everything included.
         replies: how many they were.
-        free_tokens: of them those from steps with a free draft.
+        free_tokens: of them those that free drafts yielded.
     """
 
     tokens: float = _FIRST_WEIGHT_STEPS
@@ -64,14 +64,14 @@ class Gain:
     replies: float = 0.0
     free_tokens: float = 0.0
 
-    def add(self, tokens: int, plain_steps: float, *, free: bool = False) -> None:
+    def add(self, tokens: int, plain_steps: float, free_tokens: int = 0) -> None:
         """Takes a step into account; what is old counts less and less."""
         if self.plain_steps > _GAIN_MEMORY_STEPS:
             self.tokens /= 2
             self.plain_steps /= 2
             self.replies /= 2
             self.free_tokens /= 2
-        self.free_tokens += tokens if free else 0
+        self.free_tokens += free_tokens
         self.tokens += tokens
         self.plain_steps += plain_steps
 

@@ -245,7 +245,7 @@ def test_what_free_drafts_write_is_not_left_for_a_draft_model() -> None:
     for _ in range(20):
         gain.replies += 1
         gain.add(60, 60.0)
-        gain.add(240, 24.0, free=True)
+        gain.add(240, 24.0, 240)
     assert gain.tokens_left(Gain(0.0, 0.0)) == pytest.approx(65, abs=3)
     # A burst of copying takes nothing from it.
     assert gain.tokens_left(Gain(200.0, 20.0, free_tokens=200.0)) == gain.tokens_left(Gain(0.0, 0.0))
