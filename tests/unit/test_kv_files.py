@@ -71,7 +71,8 @@ def test_no_flipped_bit_and_no_other_length_passes(tmp_path: Path) -> None:
 
 def test_a_seal_that_claims_nonsense_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "a.kv"
-    for seal in ([], {}, {"num_state_bytes": 0}, {"num_state_bytes": 0, "sha256": 1, "owner": 3}, "x", None):
+    seals: list[object] = [[], {}, {"num_state_bytes": 0}, "x", None]
+    for seal in [*seals, {"num_state_bytes": 0, "sha256": 1, "owner": 3}]:
         encoded = json.dumps(seal).encode()
         path.write_bytes(encoded + len(encoded).to_bytes(4, "little") + b"HSPECKV1")
         with pytest.raises(CacheFileError):
