@@ -47,7 +47,7 @@ class KvFiles:
 
         Args:
             num_bytes: of all that will be kept of the conversation.
-            session_id: of the conversation: what is kept of it now is going to be replaced, and does not count.
+            session_id: of the conversation; what is kept of it now will be replaced, and does not count.
 
         Returns:
             False where it is larger than the limit by itself; nothing is removed then.
