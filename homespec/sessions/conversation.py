@@ -110,8 +110,8 @@ def apply(conversation: Conversation, event: Event) -> Conversation:  # noqa: C9
     """The conversation after an event.
 
     Raises:
-        ValueError: the event cannot happen here: a second start, a reply without a question, a blank title, or
-            a cut of more turns than there are.
+        ValueError: the event cannot happen here: a second start, a reply without a question, a blank title,
+            or a cut of more turns than there are.
     """
     match event:
         case Start():
