@@ -170,16 +170,16 @@ class LlamaContext:
 
         Raises:
             FileNotFoundError: there is no file.
-            CacheFileError: it cannot be used; the KV cache is empty.
-            ForeignCacheError: it belongs to something else; the KV cache is empty.
+            ForeignCacheError: it belongs to something else, or is too long.
+            CacheFileError: it is damaged. The KV cache is as before, but empty where llama.cpp found out.
         """
-        self.truncate(0)
         num_tokens = check_sealed(path, owner)
         if num_tokens > self._context_tokens:
             raise ForeignCacheError(
                 f"The KV cache {path.name} holds {num_tokens:,} tokens and the context only "
                 f"{self._context_tokens:,}; it was not used."
             )
+        self.truncate(0)
         tokens = kv_binding.load_sequence(self._handle, path, num_tokens)
         if (
             tokens is None
