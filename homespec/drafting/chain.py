@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from homespec.contracts import Drafter, KeepGoing
 from homespec.records import NO_DRAFT, Draft
@@ -24,5 +25,5 @@ class ChainDrafter:
         for drafter in self._drafters:
             draft = drafter.propose(tokens, max_tokens, keep_going)
             if draft.tokens:
-                return draft
+                return replace(draft, drafter=draft.drafter or drafter.name)
         return NO_DRAFT

@@ -13,14 +13,17 @@ from homespec.drafting.chain import ChainDrafter
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.length import FixedLength
 from homespec.drafting.none import NoDrafter
-from homespec.records import SamplingParams, VerifierName
+from homespec.records import SamplingParams, StepRecord, VerifierName
 from homespec.sampling import make_sampling
 from tests.support.ngram import NgramDrafter
 from tests.support.scripted import RandomDrafter, ScriptedDrafter, make_reply, run, steps_of
 from tests.support.table_model import TableModel
 
 VOCAB = 6
-DRAFTERS = ["none", "ngram", "random", "self", "near copy", "chain"]
+DRAFTERS = ["none", "ngram", "random", "self", "near copy", "chain", "chain of chains"]
+"""Of `make_drafter`."""
+PROPOSERS = {"ngram", "random", "draft-model"}
+"""Names of those among them that propose something themselves."""
 GREEDY = SamplingParams(temperature=0)
 SAMPLED = SamplingParams(temperature=1, top_k=0, top_p=1, min_p=0, seed=3)
 
@@ -39,6 +42,9 @@ def make_drafter(kind: str, target: TableModel, params: SamplingParams, name: Ve
         "self": lambda: draft_model(target.near_copy(0, spread=0.0)),
         "near copy": lambda: draft_model(target.near_copy(9, spread=0.7)),
         "chain": lambda: ChainDrafter([NgramDrafter(2, 3), draft_model(target.near_copy(9))]),
+        "chain of chains": lambda: ChainDrafter(
+            [ChainDrafter([NgramDrafter(3, 3), NgramDrafter(2, 3)]), RandomDrafter(5, VOCAB)]
+        ),
     }
     return makers[kind]()
 
@@ -46,6 +52,12 @@ def make_drafter(kind: str, target: TableModel, params: SamplingParams, name: Ve
 def generate(
     seed: int, prompt: list[int], kind: str, length: int, params: SamplingParams, name: VerifierName | None
 ) -> list[int]:
+    return generate_steps(seed, prompt, kind, length, params, name)[0]
+
+
+def generate_steps(
+    seed: int, prompt: list[int], kind: str, length: int, params: SamplingParams, name: VerifierName | None
+) -> tuple[list[int], list[StepRecord]]:
     target = TableModel.random(seed, VOCAB)
     reply = make_reply(
         prompt,
@@ -55,8 +67,19 @@ def generate(
         end_token=0,
         max_tokens=25,
     )
-    run(target, reply)
-    return reply.tokens
+    steps = run(target, reply)
+    return reply.tokens, steps
+
+
+@given(seed=seeds, prompt=prompts, kind=st.sampled_from(DRAFTERS), length=st.integers(0, 6))
+@settings(max_examples=100, deadline=None)
+def test_every_draft_bears_the_name_of_who_proposed_it(
+    seed: int, prompt: list[int], kind: str, length: int
+) -> None:
+    _, steps = generate_steps(seed, prompt, kind, length, GREEDY, None)
+    for step in steps:
+        # A stop inside a draft takes the tokens behind it out of the record.
+        assert step.drafter in PROPOSERS if step.width > 1 else step.drafter == "none"
 
 
 @given(seed=seeds, prompt=prompts, kind=st.sampled_from(DRAFTERS), length=st.integers(0, 6))
