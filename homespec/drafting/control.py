@@ -160,7 +160,7 @@ class Controller:
             author.learn(self.kind, confidence, accepted=position < step.num_accepted_tokens)
 
     def _free_part(self, step: StepRecord, attempt: _Attempt) -> tuple[int, float]:
-        """How many of the step's tokens a free drafter is to be thanked for, and their time in plain steps."""
+        """How many of the step's tokens a free drafter yielded, and their time in plain steps."""
         if attempt.arm is None:
             return 0, 0.0
         if attempt.arm.is_free:

@@ -9,7 +9,6 @@ from homespec.drafting.prefix import common_prefix_length, rewind
 from homespec.records import NO_DRAFT, Draft, TokenDistribution
 from homespec.sampling import Picker
 
-
 # A window that has moved on stays where it is when so many tokens of the history are taken back.
 _TAKEN_BACK_TOKENS = 32
 
