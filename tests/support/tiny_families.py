@@ -33,8 +33,20 @@ def write(
     embedding_type: GGMLQuantizationType = GGMLQuantizationType.F32,
     seed: int = 1,
     num_padding: int = 5,
+    silent_layers: tuple[int, ...] = (),
 ) -> Path:
-    """Writes a model; `num_padding` unused tokens end its vocabulary."""
+    """Writes a model.
+
+    Args:
+        path: where.
+        architecture: one of `ARCHITECTURES`.
+        num_layers: how deep.
+        tied: whether the output shares the embedding's weights.
+        embedding_type: number format of embedding and output.
+        seed: of the weights.
+        num_padding: how many unused tokens end the vocabulary.
+        silent_layers: those that add nothing to the residual stream.
+    """
     byte_level = architecture.startswith("qwen")
     tokens, merges = _byte_level_tokens() if byte_level else (_pieces(), [])
     tokens += [(name, TokenType.CONTROL) for name in ("<|end|>", "<|im_start|>", "<|im_end|>")]
@@ -70,7 +82,10 @@ def write(
     writer.add_eos_token_id(names.index("<|im_end|>"))
     writer.add_pad_token_id(names.index("<|end|>"))
     writer.add_add_bos_token(False)
+    silent = {f"blk.{layer}.{part}.weight" for layer in silent_layers for part in ("attn_output", "ffn_down")}
     for name, array in _weights(architecture, num_layers, len(tokens), seed, tied).items():
+        if name in silent:
+            array[:] = 0
         kind = embedding_type if name in ("token_embd.weight", "output.weight") else GGMLQuantizationType.F32
         writer.add_tensor(name, gguf.quantize(array, kind), raw_dtype=kind)
     writer.write_header_to_file()
