@@ -15,7 +15,7 @@ from homespec.runtime.model import LlamaModel
 
 
 class LayerTrial:
-    """The `search.Evaluate` of a real model; a measurement takes as long as loading and a prefill."""
+    """The `layer_search.Evaluate` of a real model; a measurement takes as long as loading and a prefill."""
 
     def __init__(
         self,

@@ -14,8 +14,8 @@ from homespec.catalog.gguf_header import read_header
 from homespec.errors import ConfigError
 from homespec.reduce.agreement import agreement, greedy_sample
 from homespec.reduce.gguf_file import read_gguf
+from homespec.reduce.layer_search import Layers, greedy_search
 from homespec.reduce.layers import drop_layers, evenly_spaced
-from homespec.reduce.search import Layers, greedy_search
 from homespec.reduce.trial import LayerTrial
 from homespec.reduce.trim import trim
 from tests.support import tiny_families
