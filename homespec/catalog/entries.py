@@ -1,9 +1,9 @@
 """The catalogue: model entries and where their files come from, read from TOML.
 
 The entries that ship with homespec lie in `models/`; a user's own in `$XDG_CONFIG_HOME/homespec/models/`, and
-replace shipped ones of the same name. `models/qwen2.5-coder.toml` shows the form. Beside `[[model]]` tables a file
-may have `[[pair]]` tables, each with `target` and `draft`: a drafter that is preferred to the pair of the target's
-entry. What homespec makes on this machine is entered so; see `registry`.
+replace shipped ones of the same name. `models/qwen2.5-coder.toml` shows the form. Beside `[[model]]` tables a
+file may have `[[pair]]` tables, each with `target` and `draft`: a drafter that is preferred to the pair of
+the target's entry. What homespec makes on this machine is entered so; see `registry`.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def load_catalog(own_directory: Path | None = None) -> Mapping[str, ModelEntry]:
 def _with_pairs(
     entry: ModelEntry, entries: Mapping[str, ModelEntry], preferred: Mapping[str, str]
 ) -> ModelEntry:
-    """The entry with the drafters that stand elsewhere: in `[[pair]]` tables, or with what it was made from."""
+    """The entry with the drafters that stand in `[[pair]]` tables, or with what it was made from."""
     pair, better = entry.pair, preferred.get(entry.name)
     if entry.role == "target" and entry.made_from is not None:
         source = entries.get(entry.made_from.model)

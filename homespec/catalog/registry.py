@@ -61,5 +61,7 @@ def _source_fields(source: MadeSource) -> dict[str, str | int]:
 
 def _table(name: str, fields: dict[str, str | int]) -> str:
     # A JSON string is a TOML basic string once DEL is escaped as well.
-    lines = [f"{key} = {json.dumps(value).replace(chr(127), chr(92) + 'u007f')}" for key, value in fields.items()]
+    lines = [
+        f"{key} = {json.dumps(value).replace(chr(127), chr(92) + 'u007f')}" for key, value in fields.items()
+    ]
     return "\n".join(["", f"[[{name}]]", *lines, ""])

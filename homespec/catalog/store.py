@@ -90,7 +90,7 @@ def resolve(name_or_path: str) -> ResolvedModel:
 
 
 def draft_model(entry: ModelEntry | None) -> str | None:
-    """The draft model that `auto` takes for a target: the preferred one, or else the pair, where installed."""
+    """The draft model that `auto` takes for a target: the preferred one, or the pair, if installed."""
     names = (entry.preferred_pair, entry.pair) if entry else ()
     return next((name for name in names if name and model_path(name).is_file()), None)
 

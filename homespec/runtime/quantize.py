@@ -1,31 +1,30 @@
 """Writes a model in another number format, by llama.cpp's quantizer in a process of its own.
 
-The quantizer cannot be stopped, and ends the process on some malformed files. In a child it can be killed at any
+The quantizer cannot be stopped, and ends the process on some malformed files. In a child it can be killed at
+any
 moment: what is half written lies under another name and goes. Importing this loads nothing of llama.cpp.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from homespec.errors import ConfigError, DiskSpaceError, ModelFormatError
+from homespec.runtime.atomic import written_whole
 from homespec.units import format_bytes
 
 Progress = Callable[[float], None]
 """Told the share of the work that is done, 0 to 1."""
 
-# Name -> enum llama_ftype (llama.h), and the ggml type of most of its tensors. Formats that need an importance
-# matrix are left out.
+# Name -> enum llama_ftype (llama.h), and the ggml type of most of its tensors. Formats that need an
+# importance matrix are left out.
 FILE_TYPES: Mapping[str, tuple[int, str]] = MappingProxyType(
     {
         "F32": (0, "F32"),
@@ -57,8 +56,8 @@ class Form:
 
     Attributes:
         file_type: a key of FILE_TYPES.
-        pure: all matrices in its main type, embeddings and output included; otherwise llama.cpp's mixture, which
-            keeps some in a better one.
+        pure: all matrices in its main type, embeddings and output included; otherwise llama.cpp's mixture,
+            which keeps some in a better one.
         num_threads: that do it.
     """
 
@@ -92,7 +91,8 @@ def quantize(
     The same source and form give the same bytes, however many threads there are.
 
     Args:
-        source: a GGUF file whose header was checked; it may be quantized already, and is then no better for it.
+        source: a GGUF file whose header was checked; it may be quantized already, and is then no better for
+            it.
         destination: another file.
         form: how.
         needed_bytes: what it will take, as far as known.
@@ -101,11 +101,12 @@ def quantize(
 
     Raises:
         DiskSpaceError: the disk has no room.
+        HomespecError: the file cannot be written.
         ModelFormatError: llama.cpp refuses the source.
     """
     assert all(len(text.encode()) <= _MAX_NOTE_BYTES for text in (*notes, *notes.values()))
     check_room(destination, needed_bytes)
-    with replacing(destination) as temporary:
+    with written_whole(destination) as temporary:
         order = {"source": str(source), "destination": str(temporary), **asdict(form), "notes": dict(notes)}
         complaint = _run_child(order, progress)
         if complaint is not None:
@@ -128,36 +129,9 @@ def check_room(destination: Path, needed_bytes: int) -> None:
         raise DiskSpaceError(
             f"{destination.name} needs {format_bytes(needed_bytes)} of disk; {destination.parent} has "
             f"{format_bytes(free_bytes)}.",
-            hint=f"Free {format_bytes(needed_bytes + _SPARE_BYTES - free_bytes)}, or pass --output on a roomier "
+            hint=f"Free {format_bytes(needed_bytes + _SPARE_BYTES - free_bytes)}, or pass --output on another "
             "disk.",
         )
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place if all goes well, and goes if not."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _run_child(order: Mapping[str, object], progress: Progress) -> str | None:

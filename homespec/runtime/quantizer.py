@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import gguf
 import llama_cpp
@@ -22,6 +22,17 @@ from homespec.runtime.quantize import FILE_TYPES
 # A line of llama.cpp's log for each tensor: `[  12/ 339] blk.0.attn_k.weight - [ 896, ...`
 _TENSOR_LINE = re.compile(r"\[\s*(\d+)/\s*(\d+)\]")
 _TEXT_TAG = 3  # LLAMA_KV_OVERRIDE_TYPE_STR
+
+
+class Order(TypedDict):
+    """What is to be done; see `quantize.quantize`."""
+
+    source: str
+    destination: str
+    file_type: str
+    pure: bool
+    num_threads: int
+    notes: dict[str, str]
 
 
 class _Reporter(logging.Handler):
@@ -50,12 +61,8 @@ class _Reporter(logging.Handler):
             os._exit(1)
 
 
-def main(order: dict[str, Any]) -> int:
-    """Does it.
-
-    Args:
-        order: source, destination, file_type, pure, num_threads, notes.
-    """
+def main(order: Order) -> int:
+    """Does it; the exit code."""
     reporter = _Reporter(Path(order["destination"]))
     logger = logging.getLogger("homespec.llama_cpp")
     logger.addHandler(reporter)
@@ -68,21 +75,17 @@ def main(order: dict[str, Any]) -> int:
         params.output_tensor_type = params.token_embedding_type = number
     params.allow_requantize = True
     params.nthread = order["num_threads"]
-    overrides = _overrides(order["notes"])
+    # An array that ends with an empty key.
+    notes = order["notes"]
+    overrides = (llama_cpp.llama_model_kv_override * (len(notes) + 1))()
+    for slot, (key, text) in zip(overrides, notes.items(), strict=False):
+        slot.tag, slot.key, slot.value.val_str = _TEXT_TAG, key.encode(), text.encode()
     params.kv_overrides = overrides
     source, destination = os.fsencode(order["source"]), os.fsencode(order["destination"])
     code = llama_cpp.llama_model_quantize(source, destination, params)
     if code:
         reporter.tell({"complaint": reporter.complaint or f"code {code}"})
     return int(code)
-
-
-def _overrides(notes: dict[str, str]) -> Any:
-    """An array that ends with an empty key."""
-    array = (llama_cpp.llama_model_kv_override * (len(notes) + 1))()
-    for slot, (key, text) in zip(array, notes.items(), strict=False):
-        slot.tag, slot.key, slot.value.val_str = _TEXT_TAG, key.encode(), text.encode()
-    return array
 
 
 if __name__ == "__main__":
