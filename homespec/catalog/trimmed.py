@@ -36,7 +36,8 @@ def read_trim(header: GgufHeader) -> TrimLayout | None:
     block_elements, block_bytes = _BLOCKS.get(rows_type, (0, 0))
     ascending = all(first < second for first, second in pairwise(token_ids))
     if (
-        not ascending
+        not token_ids
+        or not ascending
         or tokens is None
         or len(token_ids) != tokens.num_elements
         or not 0 <= token_ids[0] <= token_ids[-1] < num_source
@@ -45,12 +46,12 @@ def read_trim(header: GgufHeader) -> TrimLayout | None:
         or length % block_elements
     ):
         raise ModelFormatError(
-            f"{header.path.name} says that it is a trimmed draft model, but what it says does not fit together.",
+            f"{header.path.name} claims to be a trimmed draft model, but its claims do not fit together.",
             hint="Make it anew with `homespec draft reduce`.",
         )
     row_bytes = length // block_elements * block_bytes
     rows_offset = header.file_bytes - num_source * row_bytes
-    if rows_offset < header.data_offset + header.tensors_bytes:
+    if rows_offset < header.tensors_end:
         raise ModelFormatError(
             f"{header.path.name} is a trimmed draft model that has lost its embedding rows: "
             f"{num_source * row_bytes:,} bytes are missing behind its tensors.",

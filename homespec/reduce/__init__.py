@@ -2,9 +2,9 @@
 
     drop layers (`layers`)  ->  requantize (`runtime.quantize`)  ->  trim the vocabulary (`trim`)
 
-in this order, each of them optional: rows of a quantized file are gathered as they are, and a trimmed file ends
-with rows that llama.cpp's quantizer would not copy. `gguf_file` reads and writes, `provenance` says what was
-done to whom, `agreement` measures what a change costs, `trial` does so for files.
+in this order, each of them optional: rows of a quantized file are gathered as they are, and a trimmed file
+ends with rows that llama.cpp's quantizer would not copy. `gguf_file` reads and writes, `provenance` says what
+was done to whom, `agreement` measures what a change costs, and `search` looks for the layers to drop.
 
 May import runtime, contracts, records, errors and units. Start at `trim.trim` and `layers.drop_layers`.
 """

@@ -63,7 +63,7 @@ def drop_layers(source: Path, destination: Path, kept: Sequence[int]) -> None:
 
 def num_layers(model: GgufModel) -> int:
     """How many layers the model has."""
-    return int(model.metadata[f"{model.architecture}.block_count"].value)  # type: ignore[arg-type]
+    return model.metadata[f"{model.architecture}.block_count"].number
 
 
 def with_layers(model: GgufModel, kept: Sequence[int]) -> GgufModel:
@@ -109,7 +109,7 @@ def _window_pattern(model: GgufModel, count: int) -> Entry:
     given = model.metadata.get("gemma3.attention.sliding_window_pattern")
     if given is not None and given.element_type is not None:
         return given
-    period = int(given.value) if given is not None else _GEMMA3_PERIOD  # type: ignore[arg-type]
+    period = given.number if given is not None else _GEMMA3_PERIOD
     pattern: list[Scalar] = [period == 0 or layer % period < period - 1 for layer in range(count)]
     return Entry(pattern, GGUFValueType.ARRAY, GGUFValueType.BOOL)
 

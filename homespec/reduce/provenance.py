@@ -11,11 +11,11 @@ llama.cpp and its quantizer carry these keys along. `catalog.facts` reads the na
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 from dataclasses import replace
 
 from gguf import GGUFValueType
 
-from homespec import __version__
 from homespec.reduce.gguf_file import Entry, GgufModel
 from homespec.runtime.trim_layout import SOURCE_NAME
 
@@ -40,5 +40,5 @@ def with_step(model: GgufModel, step: str) -> GgufModel:
         added[_SOURCE_SHA256] = Entry(sha256, GGUFValueType.STRING)
     recipe = [*model.array(_RECIPE), step.encode()]
     added[_RECIPE] = Entry(recipe, GGUFValueType.ARRAY, GGUFValueType.STRING)
-    added[_VERSION] = Entry(__version__, GGUFValueType.STRING)
+    added[_VERSION] = Entry(importlib.metadata.version("homespec"), GGUFValueType.STRING)
     return replace(model, metadata={**model.metadata, **added})

@@ -1,9 +1,9 @@
 """Fewer tokens for a draft model to choose from: less to multiply for each token that it drafts.
 
-Only the output is trimmed. The embedding rows of all of the source's tokens go along at the end of the file, so
-that as a drafter the model still reads every token of the target (`runtime.trimmed`); taken by itself the file
-is an ordinary model with a smaller vocabulary. Which tokens are kept decides how often drafts are right: the
-most frequent of a text like those to come, not the lowest ids.
+Only the output is trimmed. The embedding rows of all of the source's tokens go along at the end of the file,
+so that as a drafter the model still reads every token of the target (`runtime.trimmed`); taken by itself the
+file is an ordinary model with a smaller vocabulary. Which tokens are kept decides how often drafts are right:
+the most frequent of a text like those to come, not the lowest ids.
 
     counts = count_tokens(texts, encode) + Counter(tokens of the target's own replies)
     trim(source, destination, counts, num_tokens=32_768)
@@ -34,7 +34,7 @@ from homespec.runtime.trim_layout import (
 )
 
 TOKENS_MULTIPLE = 64
-"""Sizes are rounded up to a multiple of it: repacked kernels take 8 rows at a time, threads a few such parts."""
+"""Sizes are rounded up to it: repacked kernels take 8 rows at a time, and each thread some of these."""
 
 _PREFIX = "tokenizer.ggml."
 _TOKENS, _TYPES, _MERGES = f"{_PREFIX}tokens", f"{_PREFIX}token_type", f"{_PREFIX}merges"
@@ -71,13 +71,13 @@ def trim(source: Path, destination: Path, counts: Mapping[int, int], num_tokens:
     """Writes a draft model that chooses from fewer tokens.
 
     Kept are control, user-defined, byte and unknown tokens and those that the metadata names, whatever their
-    counts; then the most frequent ones, the lowest ids among equals (of byte pair encodings these are the most
-    common ones).
+    counts; then the most frequent ones, the lowest ids among equals (of byte pair encodings these are the
+    most common ones).
 
     Args:
         source: a GGUF file in any number format.
         destination: the GGUF file to write, whole or not at all; equal inputs give equal bytes.
-        counts: token id of the source -> how often it occurred; ids that the source does not have are ignored.
+        counts: token id of the source -> how often it occurred; ids that the source lacks are ignored.
         num_tokens: how many to keep; rounded up to a multiple of `TOKENS_MULTIPLE`.
 
     Raises:
@@ -129,7 +129,7 @@ def _required_tokens(model: GgufModel) -> set[int]:
     """Tokens without which not every text could be written, or the model would lose its special ones."""
     types = model.array(_TYPES)
     required = {token for token, kind in enumerate(types) if kind in _ALWAYS_KEPT}
-    required |= {int(entry.value) for entry in _special_ids(model).values()}  # type: ignore[arg-type]
+    required |= {entry.number for entry in _special_ids(model).values()}
     if model.metadata[f"{_PREFIX}model"].value == "gpt2":
         ids = {text: token for token, text in enumerate(model.array(_TOKENS))}
         required |= {ids[text] for text in _byte_alphabet() if text in ids}
@@ -150,7 +150,7 @@ def _special_ids(model: GgufModel) -> dict[str, Entry]:
     return {
         key: entry
         for key, entry in model.metadata.items()
-        if _names_a_token(key) and 0 <= int(entry.value) < num_tokens  # type: ignore[arg-type]
+        if _names_a_token(key) and 0 <= entry.number < num_tokens
     }
 
 
@@ -230,7 +230,7 @@ def _trimmed_tokenizer(model: GgufModel, ids: Ids) -> dict[str, Entry]:
         elif _names_a_token(key):
             if key not in _special_ids(model):
                 continue  # -1 and the like: "none"
-            entry = replace(entry, value=new_ids[int(entry.value)])  # type: ignore[arg-type]
+            entry = replace(entry, value=new_ids[entry.number])
         elif key.startswith(_PREFIX) and len(entry.elements) == num_source:
             entry = replace(entry, value=[entry.elements[token] for token in kept])
         metadata[key] = entry
@@ -255,6 +255,7 @@ def _kept_merges(model: GgufModel, kept: Sequence[int]) -> list[Scalar]:
             merges.append(merge)
     if not merges:
         raise ConfigError(
-            f"{len(kept):,} tokens of {model.path.name} leave no merge of two tokens.", hint="Keep more tokens."
+            f"{len(kept):,} tokens of {model.path.name} leave no merge of two tokens.",
+            hint="Keep more tokens.",
         )
     return merges

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ from homespec.contracts import Rows
 from homespec.errors import CacheRollbackError, DecodeAbortedError, DecodeError
 from homespec.runtime import binding
 from homespec.runtime.model import LlamaModel
+
+if TYPE_CHECKING:
+    from homespec.runtime.trimmed import TrimmedVocabulary
 
 BATCH_TOKENS = 512
 PROBE_TOKENS = 3
@@ -29,6 +33,7 @@ class LlamaContext:
         num_batch_threads: int | None = None,
         kv_type: str = "f16",
         abort: binding.AbortFlag | None = None,
+        trimmed: TrimmedVocabulary | None = None,
     ) -> None:
         """Allocates the KV cache and the compute buffers.
 
@@ -41,11 +46,14 @@ class LlamaContext:
             num_batch_threads: for decodes of several; `num_threads` when None.
             kv_type: f16, q8_0 or q4_0.
             abort: stops running decodes when set.
+            trimmed: makes a trimmed draft model speak its source's tokens; without it such a file is a model
+                with a vocabulary of its own.
 
         Raises:
             MemoryBudgetError: it could not be allocated.
         """
-        self._vocab_size = model.vocabulary.size
+        self._trimmed = trimmed
+        self._vocab_size = trimmed.size if trimmed else model.vocabulary.size
         self._window = model.sliding_window_tokens
         self._abort = abort or binding.AbortFlag()
         self._context_tokens = context_tokens
@@ -62,7 +70,8 @@ class LlamaContext:
             abort=self._abort,
         )
         self._batch = binding.Batch(BATCH_TOKENS)
-        self._logits = binding.LogitsViews(self._handle, self._vocab_size)
+        self._embeddings = binding.Batch(BATCH_TOKENS, trimmed.embedding_length) if trimmed else None
+        self._logits = binding.LogitsViews(self._handle, model.vocabulary.size)
 
     @property
     def vocab_size(self) -> int:
@@ -98,15 +107,29 @@ class LlamaContext:
             for offset in range(0, num_tokens, BATCH_TOKENS):
                 chunk = array[offset : offset + BATCH_TOKENS]
                 is_last = offset + len(chunk) == num_tokens
-                self._batch.fill(chunk, start + offset, num_rows if is_last else 0)
-                self._batch.decode(self._handle)
+                batch = self._filled_batch(chunk, start + offset, num_rows if is_last else 0)
+                batch.decode(self._handle)
         except (DecodeAbortedError, DecodeError):
             self.truncate(start)
             raise
         self._cached.extend(tokens)
         if num_rows == 0:
             return np.empty((0, self._vocab_size), dtype=np.float32)
-        return self._logits.rows(num_rows)
+        logits = self._logits.rows(num_rows)
+        return self._trimmed.spread(logits) if self._trimmed else logits
+
+    def _filled_batch(
+        self, tokens: npt.NDArray[np.int32], first_position: int, num_rows: int
+    ) -> binding.Batch:
+        if self._trimmed is not None and self._embeddings is not None:
+            own_ids = self._trimmed.own_ids(tokens)
+            if own_ids is None:
+                # Tokens and embeddings cannot share a batch, and one decode costs less than several.
+                self._embeddings.fill(self._trimmed.embeddings(tokens), first_position, num_rows)
+                return self._embeddings
+            tokens = own_ids
+        self._batch.fill(tokens, first_position, num_rows)
+        return self._batch
 
     def truncate(self, num_tokens: int) -> None:
         """See `TokenModel.truncate`. Checked: the positions that are left must be exactly those wanted."""
@@ -149,5 +172,7 @@ class LlamaContext:
         """Frees the context; safe to call twice."""
         if self._handle is not None:
             self._batch.free()
+            if self._embeddings is not None:
+                self._embeddings.free()
             binding.free_context(self._handle)
             self._handle = None

@@ -1,8 +1,8 @@
 """What a reduced draft model says about itself: the keys that `reduce` writes and other rooms read.
 
-A trimmed model is an ordinary GGUF file with a vocabulary of its own, a subset of its source's. llama.cpp takes
-it as it is. Behind its last tensor, where llama.cpp looks at nothing, stand the embedding rows of all of the
-source's tokens, so that as a draft model it reads every token of the target and only writes fewer.
+A trimmed model is an ordinary GGUF file with a vocabulary of its own, a subset of its source's. llama.cpp
+takes it as it is. Behind its last tensor, where llama.cpp looks at nothing, stand the embedding rows of all
+of the source's tokens, so that as a draft model it reads every token of the target and only writes fewer.
 
     homespec.trim.token_ids             int32 array: for each token its id in the source, ascending
     homespec.trim.num_source_tokens     size of the source's vocabulary: the number of rows behind the tensors
