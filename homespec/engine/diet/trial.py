@@ -34,7 +34,7 @@ class Bench:
 
     Attributes:
         target: header of its file, for the vocabulary gate.
-        passages: along which they are recorded.
+        passages: along which they may be recorded.
         abort: stops decodes.
     """
 
@@ -53,21 +53,22 @@ class Bench:
             contexts = [stack.enter_context(self._opened(path, max_rows=1)) for path in paths]
             return measure_drafters(contexts, budget_seconds=_BUDGET_SECONDS, max_samples=_MAX_SAMPLES)
 
-    def record(self, path: Path, expected: Counter[int] | None = None) -> list[Recording]:
-        """A draft model's proposals along all passages.
+    def record(
+        self, path: Path, passages: Sequence[Passage], expected: Counter[int] | None = None
+    ) -> list[Recording]:
+        """A draft model's proposals.
 
         Args:
             path: of its file.
-            expected: see `recording.record`; counts are taken along the passages that are there for it.
+            passages: some of those of the bench.
+            expected: see `recording.record`.
 
         Raises:
             DecodeAbortedError: stopped on request.
             VocabMismatchError: it does not speak the target's tokens.
         """
         with self._opened(path, max_rows=CHUNK_ROWS) as context:
-            return [
-                record(context, passage, expected if passage.counted else None) for passage in self.passages
-            ]
+            return [record(context, passage, expected) for passage in passages]
 
     @contextlib.contextmanager
     def _opened(self, path: Path, max_rows: int) -> Iterator[LlamaContext]:
