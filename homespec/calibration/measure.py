@@ -138,21 +138,53 @@ def measure_drafter(
     Raises:
         DecodeAbortedError: stopped on request.
     """
-    probe = _Probe(context, clock, budget_seconds, progress)
+    return measure_drafters(
+        [context], budget_seconds=budget_seconds, max_samples=max_samples, progress=progress, clock=clock
+    )[0]
+
+
+def measure_drafters(
+    contexts: Sequence[TokenModel],
+    *,
+    budget_seconds: float,
+    max_samples: int,
+    progress: Progress = lambda share: None,
+    clock: Clock = perf_counter,
+) -> list[DrafterCosts]:
+    """Measures several draft models by turns, so that their costs compare whatever else the machine does.
+
+    Args:
+        contexts: opened models; see `measure_drafter` for them and the rest.
+        budget_seconds: for all together.
+        max_samples: of each figure.
+        progress: told how far it is.
+        clock: seconds that have passed.
+
+    Raises:
+        DecodeAbortedError: stopped on request.
+    """
+    probes = [_Probe(context, clock, budget_seconds, progress) for context in contexts]
     try:
-        probe.warm_up()
-        depth = min(QUICK.depths_tokens[0], context.context_tokens // 4)
-        rate = depth / probe.fill(depth)
-        times: dict[int, list[float]] = {1: [], 2: []}
+        rates = []
+        for probe in probes:
+            probe.warm_up()
+            depth = min(QUICK.depths_tokens[0], probe.context.context_tokens // 4)
+            rates.append(depth / probe.fill(depth))
+        times: list[dict[int, list[float]]] = [{1: [], 2: []} for _ in probes]
         for number in range(max_samples):
-            if number >= MIN_SAMPLES and probe.elapsed() > budget_seconds:
+            if number >= MIN_SAMPLES and probes[0].elapsed() > budget_seconds:
                 break
-            for width, seconds in times.items():
-                seconds.append(probe.decode(width, rows=1)[0])
+            for probe, taken in zip(probes, times, strict=True):
+                for width, seconds in taken.items():
+                    seconds.append(probe.decode(width, rows=1)[0])
         progress(1.0)
-        return DrafterCosts(statistics.median_low(times[1]), statistics.median_low(times[2]), rate)
+        return [
+            DrafterCosts(statistics.median_low(taken[1]), statistics.median_low(taken[2]), rate)
+            for taken, rate in zip(times, rates, strict=True)
+        ]
     finally:
-        context.truncate(0)
+        for context in contexts:
+            context.truncate(0)
 
 
 class _Probe:
