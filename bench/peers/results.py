@@ -22,6 +22,7 @@ from bench.peers.arms import Arm
 from bench.peers.prompts import Prompt
 from bench.peers.protocol import Answer
 from homespec.calibration.fingerprint import build_fingerprint, cpu_name
+from homespec.catalog.digests import remembered_digest
 from homespec.catalog.store import ResolvedModel
 from homespec.errors import ConfigError
 from homespec.runtime.cgroups import read_text
@@ -246,10 +247,9 @@ def _machine() -> dict[str, object]:
 
 
 def _describe(model: ResolvedModel, role: str) -> dict[str, object]:
-    with model.path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     facts = {"name": model.name, "role": role, "file": model.path.name}
-    return {**facts, "size_bytes": model.path.stat().st_size, "sha256": sha256}
+    size_bytes = model.path.stat().st_size
+    return {**facts, "size_bytes": size_bytes, "sha256": remembered_digest(model.path)}
 
 
 def _commit() -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import homespec
 from homespec.benchmark.records import Conditions, Machine, ModelFile, SessionRecord
 from homespec.calibration.fingerprint import build_fingerprint, cpu_name
-from homespec.catalog.check import hash_file
+from homespec.catalog.digests import remembered_digest
 from homespec.engine.preparing import Candidate, Preparation
 from homespec.telemetry.machine import cpu_governor, read_memory
 
@@ -66,7 +66,7 @@ def describe_models(
 
     Args:
         preparations: whose models.
-        progress: told the share of the bytes that have been hashed; each file is read once.
+        progress: told the share of the bytes whose sha256 is known; a file that has not changed is not read.
     """
     models: dict[tuple[str, str], Candidate] = {}
     for preparation in preparations:
@@ -81,7 +81,7 @@ def describe_models(
 
     done_bytes = 0
     for path in paths:
-        paths[path] = hash_file(path, partial(tell, done_bytes))
+        paths[path] = remembered_digest(path, partial(tell, done_bytes))
         done_bytes += path.stat().st_size
     return tuple(
         ModelFile(

@@ -22,6 +22,8 @@ from homespec.units import format_bytes
 # busy now are none to wait for.
 _QUIET_SHARE = 0.1
 _LOOK_SECONDS = 3.0
+# Directories of the state that tell about the machine and its files, not about texts.
+_MEASURED = ("calibration", "threads", "digests")
 # Pages of a file's end that no tensor needs may be missing, and a few may come back by themselves.
 _LEAST_WARM_SHARE, _MOST_COLD_SHARE = 0.95, 0.05
 
@@ -125,12 +127,14 @@ class Moment:
 def experience(*, fresh: bool) -> Iterator[None]:
     """Fresh, engines opened inside know nothing of what earlier runs learned of drafters, and keep nothing.
 
-    Calibrations stay, unless they are made inside.
+    What was measured, and what is measured inside, stays.
     """
     if not fresh:
         yield
         return
     known = state_directory()
+    for name in _MEASURED:
+        (known / name).mkdir(parents=True, exist_ok=True)
     named = os.environ.get(STATE_VARIABLE)
     with tempfile.TemporaryDirectory() as directory:
         for entry in known.glob("*"):

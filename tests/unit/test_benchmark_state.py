@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from homespec.benchmark import state
+from homespec.calibration.fingerprint import Fingerprint
+from homespec.calibration.store import Calibration, CalibrationKey, load_calibration, store_calibration
+from homespec.calibration.threads import ThreadComparison, ThreadTimes, load_comparison, store_comparison
+from homespec.catalog.digests import remembered_digest
 from homespec.errors import ResourceError
 from homespec.runtime.state import state_directory
 from homespec.telemetry.thermal import was_throttled
@@ -75,12 +79,20 @@ def test_throttling_between_two_looks() -> None:
     assert was_throttled(count, "4 times since the machine started") is True
 
 
-def test_fresh_engines_see_calibrations_and_no_experience(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_fresh_engines_see_and_keep_what_was_measured_and_no_experience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_target: Path
 ) -> None:
     monkeypatch.setenv("HOMESPEC_STATE", str(tmp_path))
-    for name in ("calibration", "experience"):
-        (tmp_path / name).mkdir()
+    (tmp_path / "experience").mkdir()
+    (tmp_path / "experience" / "known.json").touch()
+    key = CalibrationKey("model", 1, 1, "f16", True, True, "build", "cpu", "limits")
+    here, times = Fingerprint("model", "build", "cpu", "limits"), ThreadTimes(1, 1.0, 1.0)
     with state.experience(fresh=True):
-        assert [entry.name for entry in state_directory().iterdir()] == ["calibration"]
+        assert not (state_directory() / "experience").exists()
+        store_calibration(Calibration(key, "model.gguf", "Q4_0", 1000.0, False))
+        store_comparison(here, ThreadComparison((times,)))
+        remembered_digest(tiny_target)
     assert state_directory() == tmp_path
+    assert load_calibration(key) is not None
+    assert load_comparison(here) is not None
+    assert len(list((tmp_path / "digests").iterdir())) == 1

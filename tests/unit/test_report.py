@@ -100,7 +100,6 @@ def render(tmp_path: Path, records: list[Record]) -> Page:
 
 def report(tmp_path: Path, records: list[Record]) -> Page:
     """The page with plots."""
-    pytest.importorskip("matplotlib")
     path = write_report(write(tmp_path / "in.jsonl", records), tmp_path / "report")
     return Page(path.read_text(encoding="utf-8"))
 
@@ -474,13 +473,11 @@ def test_files_and_directories_that_cannot_be_used(tmp_path: Path, monkeypatch: 
     assert caught.value.hint == "pip install 'homespec[bench]'"
     assert not (tmp_path / "report").exists()
     monkeypatch.undo()
-    pytest.importorskip("matplotlib")
     with pytest.raises(ConfigError, match="cannot be written"):
         write_report(tmp_path / "in.jsonl", tmp_path / "in.jsonl" / "below")
 
 
 def test_a_report_beside_its_results_can_be_made_again(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     path = write(tmp_path / RESULTS_FILE, usual())
     first = write_report(path, tmp_path).read_bytes()
     assert write_report(path, tmp_path).read_bytes() == first

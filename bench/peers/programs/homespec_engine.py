@@ -14,7 +14,6 @@ from homespec.benchmark.state import experience
 from homespec.calibration.fingerprint import build_fingerprint
 from homespec.engine.engine import Engine
 from homespec.engine.settings import EngineSettings
-from homespec.runtime.state import state_directory
 
 
 class ForgetfulEngine(Engine):
@@ -40,8 +39,6 @@ class HomespecEngine:
             num_threads=opening.num_threads,
             num_batch_threads=opening.num_threads,
         )
-        # A directory that exists is seen through by `experience`, so that calibrations are kept.
-        (state_directory() / "calibration").mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             stack.enter_context(experience(fresh=True))
             self._engine = ForgetfulEngine(settings)
