@@ -49,8 +49,10 @@ def entry_path(name: str) -> Path:
 
 
 def _fields(entry: ModelEntry) -> dict[str, str | int]:
-    names = ("name", "family", "role", "pair", "architecture", "quantization", "context_tokens", "size_bytes")
-    names += ("sha256", "licence", "summary")
+    names: tuple[str, ...] = (
+        *("name", "family", "role", "pair", "architecture", "quantization", "context_tokens", "size_bytes"),
+        *("sha256", "licence", "summary"),
+    )
     values = {name: getattr(entry, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 

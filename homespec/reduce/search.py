@@ -1,7 +1,7 @@
 """The search for the drafter that makes a target fastest: number format, then vocabulary, then layers.
 
-Pure: whoever calls says what a recipe is worth. Along each dimension the search climbs from a good guess as long
-as it gets better; all combinations would take hours, and what is best in one dimension hardly depends on
+Pure: whoever calls says what a recipe is worth. Along each dimension the search climbs from a good guess as
+long as it gets better; all combinations would take hours, and what is best in one dimension hardly depends on
 the others.
 """
 

@@ -129,8 +129,8 @@ def check_room(destination: Path, needed_bytes: int) -> None:
         raise DiskSpaceError(
             f"{destination.name} needs {format_bytes(needed_bytes)} of disk; {destination.parent} has "
             f"{format_bytes(free_bytes)}.",
-            hint=f"Free {format_bytes(needed_bytes + _SPARE_BYTES - free_bytes)}, or pass --output on another "
-            "disk.",
+            hint=f"Free {format_bytes(needed_bytes + _SPARE_BYTES - free_bytes)}, or pass --output on "
+            "another disk.",
         )
 
 

@@ -10,8 +10,8 @@ from homespec.engine.diet.passages import Passage, usual_texts
 from homespec.engine.diet.trial import Bench
 from homespec.reduce.trim import count_tokens
 
-# A token that was said or that the user's texts hold counts like this many in the texts that every machine has:
-# the latter only decide between tokens that were not seen.
+# A token that was said, or that the user's texts hold, counts like this many in the texts that every machine
+# has: the latter only decide between tokens that were not seen.
 _SEEN_WEIGHT = 1000
 
 
@@ -21,12 +21,12 @@ def count_useful(
     texts: Iterable[str],
     encode: Callable[[str], Sequence[int]],
 ) -> Counter[int]:
-    """Counts tokens in the user's texts, in the target's replies, and in what the draft model might have said.
+    """Counts tokens in the user's texts, in the target's replies, and in what they might have held.
 
     Args:
         bench: its counted passages are used, and only those.
-        draft: the draft model that is going to be trimmed: the tokens that it found probable along the replies
-            are those that such replies could hold, of which the replies themselves show few.
+        draft: the draft model that is going to be trimmed: the tokens that it found probable along the
+            replies are those that such replies could hold, of which the replies themselves show few.
         texts: of the user.
         encode: the target's tokenizer.
 

@@ -127,7 +127,8 @@ class Judge:
     def _finding(self, name: str, path: Path, costs: DrafterCosts) -> Finding:
         recordings = self.bench.record(path, self._judged())
         preparation = prepare(replace(self.settings, draft=f"{NGRAM}+{path}"))
-        prices = {option.kind: option.price.needed_bytes for option in reversed(preparation.plan.options)}
+        options = reversed(preparation.plan.options)
+        prices: dict[str, int] = {option.kind: option.price.needed_bytes for option in options}
         found = Finding(
             costs=costs,
             acceptance=acceptance(recordings, DRAFT_LENGTH),

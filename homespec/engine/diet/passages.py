@@ -1,4 +1,4 @@
-"""The target's own greedy replies: the text that draft models are judged by, kept on disk for the next time."""
+"""The target's own greedy replies: what draft models are judged by, kept on disk for the next time."""
 
 from __future__ import annotations
 

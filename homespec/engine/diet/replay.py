@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from homespec.calibration.costs import DrafterCosts
 from homespec.calibration.curve import CostCurve, RunningCurve
 from homespec.contracts import Going, KeepGoing
-from homespec.drafting.control import Arm, Controller
+from homespec.drafting.arm import Arm
+from homespec.drafting.control import Controller
 from homespec.drafting.ledger import Ledger
 from homespec.drafting.length import Rates, best_hope
 from homespec.drafting.suffix import SuffixDrafter
 from homespec.engine.diet.recording import Recording, acceptance, run_length
+from homespec.engine.settings import AUTO_DRAFT_LENGTH
 from homespec.records import NO_DRAFT, Draft, StepRecord
 
-_LONGEST_DRAFT = 31
 _LONGEST_FIXED = 12
 
 
@@ -64,7 +65,7 @@ def expect(curve: CostCurve, costs: DrafterCosts | None, recordings: Sequence[Re
         return Expectation(speedup, 1.0, 0, may_pay=False)
     plain_seconds = curve.seconds(1, curve.depths_tokens[0])
     token_steps = costs.seconds_per_token / plain_seconds
-    rates = Rates(curve, curve.depths_tokens[0], 1.0, 1 + _LONGEST_DRAFT)
+    rates = Rates(curve, curve.depths_tokens[0], 1.0, 1 + AUTO_DRAFT_LENGTH)
     fixed = [(_fixed_speedup(rates, token_steps, recordings, k), k) for k in range(1, _LONGEST_FIXED + 1)]
     return Expectation(speedup, *max(fixed), may_pay=best_hope(rates, token_steps) > rates.plain())
 
@@ -129,7 +130,7 @@ class _Arms:
 
 def _replay(arms: _Arms, ledger: Ledger, recording: Recording) -> Controller:
     passage = recording.passage
-    controller = Controller(arms.curve, arms.of(recording), _LONGEST_DRAFT, ledger, pinned=True)
+    controller = Controller(arms.curve, arms.of(recording), AUTO_DRAFT_LENGTH, ledger, pinned=True)
     controller.kind = passage.kind
     position = passage.num_prompt_tokens
     while position < len(passage.tokens):
