@@ -1,8 +1,8 @@
 """What a draft model would propose along a text that the target wrote greedily.
 
 Decoding the text once is enough (teacher forcing): as long as a draft is right its history is the text
-itself, and after its first wrong token nothing of it counts. So this gives, at every position, exactly the length
-that a greedy draft would be accepted to, at the price of a prefill.
+itself, and after its first wrong token nothing of it counts. So this gives, at every position, exactly the
+length that a greedy draft would be accepted to, at the price of a prefill.
 """
 
 from __future__ import annotations
