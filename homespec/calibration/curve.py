@@ -57,7 +57,8 @@ class CostCurve:
     def seconds(self, width: int, depth_tokens: int) -> float:
         """Seconds of a decode of `width` tokens behind `depth_tokens` cached ones.
 
-        Linear in the depth. Linear between measured widths, and beyond the last with the last slope.
+        Linear in the depth. Linear between measured widths, and beyond the last with the last slope or the
+        mean one, whichever is steeper.
         """
         at = bisect_left(self.widths, width)
         if at < len(self.widths):
@@ -71,8 +72,10 @@ class CostCurve:
         if len(self.widths) == 1:
             return last * width  # Nothing is known: as if tokens were decoded one by one.
         before = self._measured(-2, depth_tokens)
-        slope = (last - before) / (self.widths[-1] - self.widths[-2])
-        return last + max(0.0, slope) * (width - self.widths[-1])
+        last_slope = (last - before) / (self.widths[-1] - self.widths[-2])
+        # The last two points may lie on a flat stretch, which would promise wide decodes for nothing.
+        mean_slope = (last - self._measured(0, depth_tokens)) / (self.widths[-1] - self.widths[0])
+        return last + max(0.0, last_slope, mean_slope) * (width - self.widths[-1])
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, for `from_json`."""

@@ -52,7 +52,7 @@ class Form:
     thorough: bool
 
 
-_WIDTHS = (*range(1, 17), 20, 24, 28, 32)
+_WIDTHS = (*range(1, 17), 20, 24, 28, 32, 48, 64)
 QUICK = Form(_WIDTHS, (64, 1024), budget_seconds=14, max_samples=3, thorough=False)
 THOROUGH = Form(_WIDTHS, (64, 4096), budget_seconds=300, max_samples=9, thorough=True)
 
@@ -138,21 +138,53 @@ def measure_drafter(
     Raises:
         DecodeAbortedError: stopped on request.
     """
-    probe = _Probe(context, clock, budget_seconds, progress)
+    return measure_drafters(
+        [context], budget_seconds=budget_seconds, max_samples=max_samples, progress=progress, clock=clock
+    )[0]
+
+
+def measure_drafters(
+    contexts: Sequence[TokenModel],
+    *,
+    budget_seconds: float,
+    max_samples: int,
+    progress: Progress = lambda share: None,
+    clock: Clock = perf_counter,
+) -> list[DrafterCosts]:
+    """Measures several draft models by turns, so that their costs compare whatever else the machine does.
+
+    Args:
+        contexts: opened models; see `measure_drafter` for them and the rest.
+        budget_seconds: for all together.
+        max_samples: of each figure.
+        progress: told how far it is.
+        clock: seconds that have passed.
+
+    Raises:
+        DecodeAbortedError: stopped on request.
+    """
+    probes = [_Probe(context, clock, budget_seconds, progress) for context in contexts]
     try:
-        probe.warm_up()
-        depth = min(QUICK.depths_tokens[0], context.context_tokens // 4)
-        rate = depth / probe.fill(depth)
-        times: dict[int, list[float]] = {1: [], 2: []}
+        rates = []
+        for probe in probes:
+            probe.warm_up()
+            depth = min(QUICK.depths_tokens[0], probe.context.context_tokens // 4)
+            rates.append(depth / probe.fill(depth))
+        times: list[dict[int, list[float]]] = [{1: [], 2: []} for _ in probes]
         for number in range(max_samples):
-            if number >= MIN_SAMPLES and probe.elapsed() > budget_seconds:
+            if number >= MIN_SAMPLES and probes[0].elapsed() > budget_seconds:
                 break
-            for width, seconds in times.items():
-                seconds.append(probe.decode(width, rows=1)[0])
+            for probe, taken in zip(probes, times, strict=True):
+                for width, seconds in taken.items():
+                    seconds.append(probe.decode(width, rows=1)[0])
         progress(1.0)
-        return DrafterCosts(statistics.median_low(times[1]), statistics.median_low(times[2]), rate)
+        return [
+            DrafterCosts(statistics.median_low(taken[1]), statistics.median_low(taken[2]), rate)
+            for taken, rate in zip(times, rates, strict=True)
+        ]
     finally:
-        context.truncate(0)
+        for context in contexts:
+            context.truncate(0)
 
 
 class _Probe:
@@ -276,8 +308,6 @@ def _measure_shallow(
     kept: list[int] = []
     round_seconds = 0.0
     for width in wanted:
-        if width > samples.num_rows:
-            continue
         if len(kept) >= MIN_SAMPLES:
             nearest = max(other for other in kept if other < width)
             # Tokens decoded together cost less than each alone; half of the additional ones is usual.
@@ -296,10 +326,11 @@ def _measure_deep(probe: _Probe, shallow: _Samples, deadline_seconds: float, max
     chosen: list[int] = []
     for width in sorted(shallow.seconds, key=lambda w: (w & (w - 1) != 0, w)):
         tried = [*chosen, width]
-        seconds = MIN_SAMPLES * sum(shallow.median(w) for w in tried) + max(tried) * shallow.median(1)
+        num_rows = min(max(tried), shallow.num_rows)
+        seconds = MIN_SAMPLES * sum(shallow.median(w) for w in tried) + num_rows * shallow.median(1)
         if len(chosen) < 2 or seconds < left_seconds:
             chosen = tried
-    deep = _Samples(probe, max(chosen))
+    deep = _Samples(probe, min(max(chosen), shallow.num_rows))
     deep.measure_all(chosen, deadline_seconds, max_samples)
     return deep
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from homespec.catalog import hub, pypi
 from homespec.catalog.check import Progress, check_file
-from homespec.catalog.entries import FileSource, HubSource, ModelEntry, PypiSource, Source
+from homespec.catalog.entries import FileSource, HubSource, MadeSource, ModelEntry, PypiSource, Source
 from homespec.catalog.partial import SourceError, locked
 from homespec.catalog.store import model_path
 from homespec.errors import CatalogError, ChecksumError, DiskSpaceError, DownloadError, ModelFormatError
@@ -101,6 +101,8 @@ def _check_room(source: Source, entry: ModelEntry, workplace: Path) -> None:
             needed_bytes = hub.needed_bytes(entry, workplace)
         case FileSource():
             needed_bytes = entry.size_bytes
+        case MadeSource():
+            needed_bytes = 0
     free_bytes = shutil.disk_usage(workplace).free
     if needed_bytes > free_bytes:
         directory = workplace.parent.parent
@@ -119,6 +121,8 @@ def _fetch(source: Source, entry: ModelEntry, workplace: Path, progress: Progres
             return hub.fetch(source, entry, workplace, progress)
         case FileSource():
             return _copy(source, workplace, progress)
+        case MadeSource():
+            raise SourceError(f"it was made on this machine, from {source.model} ({source.recipe})")
 
 
 def _copy(source: FileSource, workplace: Path, progress: Progress) -> Path:

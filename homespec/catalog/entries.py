@@ -1,7 +1,9 @@
 """The catalogue: model entries and where their files come from, read from TOML.
 
 The entries that ship with homespec lie in `models/`; a user's own in `$XDG_CONFIG_HOME/homespec/models/`, and
-replace shipped ones of the same name. `models/qwen2.5-coder.toml` shows the form.
+replace shipped ones of the same name. `models/qwen2.5-coder.toml` shows the form. Beside `[[model]]` tables a
+file may have `[[pair]]` tables, each with `target` and `draft`: a drafter that is preferred to the pair of
+the target's entry. What homespec makes on this machine is entered so; see `registry`.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NoReturn, TypeVar, cast, get_args
@@ -79,7 +81,29 @@ class FileSource:
         return str(self.path)
 
 
-Source = PypiSource | HubSource | FileSource
+@dataclass(frozen=True, slots=True)
+class MadeSource:
+    """Another model, from which homespec made this one on this machine.
+
+    Attributes:
+        model: its name in the catalogue, or the path of its file.
+        sha256: of its file.
+        recipe: what was done, for people.
+        tool: who did it, with versions.
+    """
+
+    model: str
+    sha256: str
+    recipe: str
+    tool: str
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return self.model
+
+
+Source = PypiSource | HubSource | FileSource | MadeSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +121,9 @@ class ModelEntry:
         licence: SPDX identifier, or the licence's usual name.
         summary: half a sentence.
         sources: tried in order.
-        pair: the draft model that helps this target, or None.
+        pair: the draft model that helps this target, or None. A model that was made from another one has that
+            one's, if it names none.
+        preferred_pair: one that was made here to do it better, where there is one.
     """
 
     name: str
@@ -112,24 +138,36 @@ class ModelEntry:
     summary: str
     sources: tuple[Source, ...]
     pair: str | None = None
+    preferred_pair: str | None = None
+
+    @property
+    def made_from(self) -> MadeSource | None:
+        """What it was made from on this machine; None for a model that was published."""
+        return next((source for source in self.sources if isinstance(source, MadeSource)), None)
 
 
-def load_catalog(user_directory: Path | None = None) -> Mapping[str, ModelEntry]:
+def user_directory() -> Path:
+    """Where the user's own entries lie."""
+    return platformdirs.user_config_path("homespec") / "models"
+
+
+def load_catalog(own_directory: Path | None = None) -> Mapping[str, ModelEntry]:
     """The shipped entries and the user's own, by name.
 
     Args:
-        user_directory: where the user's own entries lie; by default below the XDG configuration home.
+        own_directory: where the user's own entries lie; by default `user_directory()`.
 
     Raises:
         CatalogEntryError: an entry is malformed; names the file and the key.
     """
-    if user_directory is None:
-        user_directory = platformdirs.user_config_path("homespec") / "models"
     origins: dict[str, Path] = {}
     entries: dict[str, ModelEntry] = {}
-    for directory in (shipped_directory(), user_directory):
+    preferred: dict[str, str] = {}
+    for directory in (shipped_directory(), own_directory or user_directory()):
         for path in sorted(directory.glob("*.toml")):
-            for entry in read_entries(path):
+            found, pairs = _read_file(path)
+            preferred.update(pairs)
+            for entry in found:
                 if origins.get(entry.name, path).parent == directory and entry.name in entries:
                     raise CatalogEntryError(
                         f"{origins[entry.name]} and {path} both describe {entry.name}.",
@@ -141,7 +179,21 @@ def load_catalog(user_directory: Path | None = None) -> Mapping[str, ModelEntry]
             _Table(origins[entry.name], entry.name, {}).fail(
                 "pair", f"names {entry.pair}, which no entry describes"
             )
-    return MappingProxyType(dict(sorted(entries.items())))
+    paired = {name: _with_pairs(entry, entries, preferred) for name, entry in sorted(entries.items())}
+    return MappingProxyType(paired)
+
+
+def _with_pairs(
+    entry: ModelEntry, entries: Mapping[str, ModelEntry], preferred: Mapping[str, str]
+) -> ModelEntry:
+    """The entry with the drafters that stand in `[[pair]]` tables, or with what it was made from."""
+    pair, better = entry.pair, preferred.get(entry.name)
+    if entry.role == "target" and entry.made_from is not None:
+        source = entries.get(entry.made_from.model)
+        pair = pair or (source.pair if source else None)
+        better = better or preferred.get(entry.made_from.model)
+    # A table may outlive the drafter that it names.
+    return replace(entry, pair=pair, preferred_pair=better if better in entries else None)
 
 
 def shipped_directory() -> Path:
@@ -157,6 +209,11 @@ def read_entries(path: Path) -> tuple[ModelEntry, ...]:
     Raises:
         CatalogEntryError: the file is not TOML, or an entry is malformed.
     """
+    return _read_file(path)[0]
+
+
+def _read_file(path: Path) -> tuple[tuple[ModelEntry, ...], dict[str, str]]:
+    """The entries, and target -> drafter of the `[[pair]]` tables."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -168,9 +225,16 @@ def read_entries(path: Path) -> tuple[ModelEntry, ...]:
             f"{path} cannot be read: {error.strerror}.", hint="Check the file's permissions."
         ) from error
     top = _Table(path, "", document)
-    models = top.tables("model")
+    models = top.tables("model") if "model" in top or "pair" not in top else []
+    pairs = top.tables("pair") if "pair" in top else []
     top.finish()
-    return tuple(_read_entry(table) for table in models)
+    return tuple(_read_entry(table) for table in models), dict(_read_pair(table) for table in pairs)
+
+
+def _read_pair(table: _Table) -> tuple[str, str]:
+    pair = table.text("target", _NAME), table.text("draft", _NAME)
+    table.finish()
+    return pair
 
 
 def _read_entry(table: _Table) -> ModelEntry:
@@ -213,8 +277,12 @@ def _read_source(table: _Table) -> Source:
             source = HubSource(table.text("repo"), table.text("file"), revision)
         case "file":
             source = FileSource(_local_path(table, table.text("path")))
+        case "made":
+            source = MadeSource(
+                table.text("model"), table.text("sha256", _SHA256), table.text("recipe"), table.text("tool")
+            )
         case kind:
-            table.fail("kind", f"must be pypi, hf or file, but is {kind!r}")
+            table.fail("kind", f"must be pypi, hf, file or made, but is {kind!r}")
     table.finish()
     return source
 

@@ -15,7 +15,9 @@ from types import MappingProxyType
 from homespec.catalog.architectures import Keys, memory_layout, network_width
 from homespec.catalog.gguf_header import GgufHeader
 from homespec.catalog.repack import MatrixGroup, group_matrices, is_repacked
+from homespec.catalog.trimmed import read_trim
 from homespec.errors import ConfigError, ModelFormatError
+from homespec.runtime.trim_layout import SOURCE_NAME
 
 MIB = 1 << 20
 
@@ -34,6 +36,9 @@ _TOKEN_BYTES = 158
 _MERGE_BYTES = 150
 # Measured: graphs, scheduler, cell table and small buffers of a model with its context.
 _CONTEXT_BYTES = 4 * MIB
+# Per token of a trimmed draft model's source: the map of ids, a row of logits on the target's ids, and the
+# sampler's copies of it (planner.prices).
+_SOURCE_TOKEN_BYTES = 4 + 4 + 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,13 @@ class ModelFacts:
         state_bytes: running state of recurrent layers.
         activation_elements: per token of a batch, the most that is alive at once.
         operand_elements: per token of a batch, the widest operand of a multiplication.
-        data_bytes: the part of the file behind its header.
+        data_bytes: the part of the file behind its header that llama.cpp maps.
         tensor_bytes: number format -> bytes of the tensors in it.
         matrices: what some CPUs repack.
         num_tokens, num_merges: entries of the tokenizer.
+        num_source_tokens: size of the vocabulary that a trimmed draft model reads; 0 for other models.
+        source_rows_bytes: the embedding rows that it reads them with.
+        made_from: the model that this one was reduced from, or None.
         correction_bytes: what an earlier load of this architecture and format taught (see `correction_key`).
     """
 
@@ -84,6 +92,9 @@ class ModelFacts:
     matrices: tuple[MatrixGroup, ...]
     num_tokens: int
     num_merges: int
+    num_source_tokens: int = 0
+    source_rows_bytes: int = 0
+    made_from: str | None = None
     correction_bytes: int = 0
 
     @property
@@ -157,7 +168,13 @@ class ModelFacts:
     @property
     def overhead_bytes(self) -> int:
         """Tokenizer, graphs and tables."""
-        return self.num_tokens * _TOKEN_BYTES + self.num_merges * _MERGE_BYTES + _CONTEXT_BYTES
+        tokenizer = self.num_tokens * _TOKEN_BYTES + self.num_merges * _MERGE_BYTES
+        embeddings = _BATCH_TOKENS * self.embedding_length * _FLOAT_BYTES if self.num_source_tokens else 0
+        return tokenizer + self.num_source_tokens * _SOURCE_TOKEN_BYTES + embeddings + _CONTEXT_BYTES
+
+    def lookup_bytes(self, context_tokens: int) -> int:
+        """Mapped pages of a trimmed draft model's embedding rows: one per token of the history at most."""
+        return min(self.source_rows_bytes, context_tokens * mmap.PAGESIZE)
 
     def _cells(self, context_tokens: int) -> int:
         return -(-context_tokens // _CELL_PADDING) * _CELL_PADDING
@@ -183,6 +200,8 @@ def model_facts(header: GgufHeader) -> ModelFacts:
     merges = header.array("tokenizer.ggml.merges")
     num_tokens = tokens.num_elements if tokens else 0
     activations, operand = _batch_elements(keys, embedding_length)
+    trim = read_trim(header)
+    source_rows_bytes = trim.rows_bytes if trim else 0
     return ModelFacts(
         name=header.path.name,
         architecture=header.architecture,
@@ -201,11 +220,14 @@ def model_facts(header: GgufHeader) -> ModelFacts:
         state_bytes=layout.state_bytes,
         activation_elements=activations,
         operand_elements=operand,
-        data_bytes=header.file_bytes - header.data_offset,
+        data_bytes=header.file_bytes - header.data_offset - source_rows_bytes,
         tensor_bytes=MappingProxyType(tensor_bytes),
         matrices=group_matrices(header.tensors),
         num_tokens=num_tokens,
         num_merges=merges.num_elements if merges else 0,
+        num_source_tokens=trim.num_source_tokens if trim else 0,
+        source_rows_bytes=source_rows_bytes,
+        made_from=header.text(SOURCE_NAME),
     )
 
 

@@ -210,6 +210,11 @@ class GgufHeader:
         """`general.architecture`, or an empty string where the file does not say."""
         return self.text("general.architecture") or ""
 
+    @property
+    def tensors_end(self) -> int:
+        """Where the last tensor ends, from the start of the file; other bytes may follow."""
+        return max((tensor.offset + tensor.num_bytes for tensor in self.tensors), default=self.data_offset)
+
     def text(self, key: str) -> str | None:
         """A string, or None where the key is absent.
 

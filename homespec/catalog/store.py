@@ -89,6 +89,12 @@ def resolve(name_or_path: str) -> ResolvedModel:
     raise _unknown(name_or_path, catalog, [model.name for model in installed(catalog)])
 
 
+def draft_model(entry: ModelEntry | None) -> str | None:
+    """The draft model that `auto` takes for a target: the preferred one, or the pair, if installed."""
+    names = (entry.preferred_pair, entry.pair) if entry else ()
+    return next((name for name in names if name and model_path(name).is_file()), None)
+
+
 def installed(catalog: Mapping[str, ModelEntry] | None = None) -> list[ResolvedModel]:
     """The models in the models directory, the user's own files included, by name."""
     catalog = load_catalog() if catalog is None else catalog

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import count
 
 from homespec.catalog.gguf_header import GgufArray, GgufHeader
+from homespec.catalog.trimmed import read_trim
 from homespec.errors import ModelFormatError, VocabMismatchError
+from homespec.runtime.trim_layout import TrimLayout
 
 _HINT = "Choose a draft model of the target's family: the same tokenizer, fewer parameters."
 _UNUSED = 5  # LLAMA_TOKEN_TYPE_UNUSED
@@ -24,8 +27,11 @@ def check_vocabularies(target: GgufHeader, draft: GgufHeader) -> int:
     them matters to how often its drafts are accepted, never to the text; base and instruct models of one
     family, which differ just there, make good pairs. Token types and merges may differ for the same reason.
 
+    Of a trimmed draft model the texts of those of its source's ids count that it kept.
+
     Returns:
-        The number of shared ids: ids from 0 up to it mean the same to both.
+        The number of shared ids: ids from 0 up to it mean the same to both. A trimmed draft model reads all
+        of them, and drafts those that it kept.
 
     Raises:
         VocabMismatchError: they differ; `first_difference` is the first id with two texts, or None when
@@ -41,6 +47,8 @@ def check_vocabularies(target: GgufHeader, draft: GgufHeader) -> int:
                 hint=_HINT,
             )
     target_tokens, draft_tokens = _token_texts(target), _token_texts(draft)
+    if (trim := read_trim(draft)) is not None:
+        return _check_trimmed(target, draft, trim)
     num_shared = min(target_tokens.num_elements, draft_tokens.num_elements)
     target_bytes, draft_bytes = target_tokens.read_bytes(), draft_tokens.read_bytes()
     # Each text stands behind its length, so equal bytes are equal texts, and a shorter vocabulary that
@@ -49,7 +57,21 @@ def check_vocabularies(target: GgufHeader, draft: GgufHeader) -> int:
     shorter_bytes = len(target_bytes if target_tokens.num_elements == num_shared else draft_bytes)
     if shared_bytes == shorter_bytes and target_bytes[:shared_bytes] == draft_bytes[:shared_bytes]:
         return num_shared
-    _compare_texts(target, draft, target_tokens, draft_tokens)
+    texts = zip(count(), target_tokens.strings(), draft_tokens.strings(), strict=False)
+    _compare_texts(texts, _unused_ids(target) | _unused_ids(draft), draft)
+    return num_shared
+
+
+def _check_trimmed(target: GgufHeader, draft: GgufHeader, trim: TrimLayout) -> int:
+    target_tokens = _token_texts(target)
+    num_shared = min(target_tokens.num_elements, trim.num_source_tokens)
+    if target_tokens.sha256() == trim.source_tokens_sha256:
+        return num_shared
+    target_texts = list(target_tokens.strings())
+    pairs = zip(trim.token_ids, _token_texts(draft).strings(), strict=True)
+    texts = ((token_id, target_texts[token_id], text) for token_id, text in pairs if token_id < num_shared)
+    unused = frozenset(trim.token_ids[own_id] for own_id in _unused_ids(draft))
+    _compare_texts(texts, _unused_ids(target) | unused, draft)
     return num_shared
 
 
@@ -64,10 +86,13 @@ def _token_texts(header: GgufHeader) -> GgufArray:
 
 
 def _compare_texts(
-    target: GgufHeader, draft: GgufHeader, target_tokens: GgufArray, draft_tokens: GgufArray
+    texts: Iterable[tuple[int, bytes, bytes]], unused: frozenset[int], draft: GgufHeader
 ) -> None:
-    unused = _unused_ids(target) | _unused_ids(draft)
-    texts = zip(count(), target_tokens.strings(), draft_tokens.strings(), strict=False)
+    """Compares the target's text of an id with the draft model's.
+
+    Raises:
+        VocabMismatchError: they differ.
+    """
     for token_id, target_text, draft_text in texts:
         if target_text != draft_text and token_id not in unused:
             shown_target = target_text.decode("utf-8", errors="replace")

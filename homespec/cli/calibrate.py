@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from homespec.cli.config import check_keys
 from homespec.cli.options import DEFAULT_MODEL, option, options, parse_settings
+from homespec.cli.progress import shown_share
 from homespec.errors import ConfigError, DecodeAbortedError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _OPTIONS = [
 @click.argument("model", default=DEFAULT_MODEL)
 @options(_OPTIONS)
 @click.option(
-    "--thorough", is_flag=True, help="Take minutes: widths to 32, a deep context, numbers of threads."
+    "--thorough", is_flag=True, help="Take minutes: widths to 64, a deep context, numbers of threads."
 )
 @click.option("--show", is_flag=True, help="Show what is stored; measure nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
@@ -100,7 +100,7 @@ def _measure(preparation: Preparation, form: Form) -> list[Calibration | None]:
                 f"There is nothing to calibrate: {opened.plan.explanation}",
                 hint="Such a model is decoded plainly; take another one to speculate.",
             )
-        with abort_on_interrupt(abort), _progress("decoding") as progress:
+        with abort_on_interrupt(abort), shown_share("decoding") as progress:
             return [*measure_calibrations(preparation, opened, form, progress)]
     except DecodeAbortedError:
         raise click.Abort from None
@@ -117,25 +117,6 @@ def _warn_of_load() -> None:
             f"Other programs are running (load {load:.1f} on {num_cpus} CPUs): the figures may be too high.",
             err=True,
         )
-
-
-@contextlib.contextmanager
-def _progress(what: str) -> Iterator[Any]:
-    """A bar on stderr; gives a function that sets the share that is done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn(f"  {what}"), BarColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(
-        *columns,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        refresh_per_second=2,  # it takes time from the cores that are being measured
-    ) as progress:
-        task = progress.add_task(what, total=1.0)
-        yield lambda share: progress.update(task, completed=share)
 
 
 def _as_json(

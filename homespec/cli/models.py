@@ -1,4 +1,4 @@
-"""`homespec models`: list, pull, show, check and remove models."""
+"""`homespec models`: list, pull, show, check, requantize and remove models."""
 
 from __future__ import annotations
 
@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from homespec.catalog.entries import FileSource, HubSource, ModelEntry, PypiSource, Source, load_catalog
+from homespec.catalog.entries import (
+    FileSource,
+    HubSource,
+    MadeSource,
+    ModelEntry,
+    PypiSource,
+    Source,
+    load_catalog,
+)
 from homespec.catalog.partial import holds, partial_directory, remove
+from homespec.catalog.registry import unregister
 from homespec.catalog.store import (
     ResolvedModel,
     find_entry,
@@ -35,7 +44,7 @@ _NOTE_SECONDS = 10.0
 
 @click.group()
 def group() -> None:
-    """List, get, check and remove models.
+    """List, get, check, requantize and remove models.
 
     Models lie in the XDG data directory, or where HOMESPEC_MODELS points.
     """
@@ -145,6 +154,27 @@ def check(context: click.Context, models: tuple[str, ...]) -> None:
 
 
 @group.command()
+@click.argument("model")
+@click.argument("type_name", metavar="TYPE")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where to write it.")
+def quantize(model: str, type_name: str, output: Path | None) -> None:
+    """Make a version of MODEL in another number format, such as Q8_0, Q4_0 or F16; print its name.
+
+    It lies in the models directory, or where --output says, and is found by its name like any other. The same
+    source and type give the same file.
+    """
+    from homespec.cli.progress import shown_share
+    from homespec.engine.making import make_quantized
+
+    with shown_share(f"quantizing to {type_name.upper()}") as progress:
+        made = make_quantized(model, type_name, output, progress)
+    click.echo(made.entry.name)
+    _note(f"{made.path}: {format_bytes(made.entry.size_bytes)}")
+    if made.warning:
+        _note(made.warning)
+
+
+@group.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def rm(names: tuple[str, ...], yes: bool) -> None:
@@ -156,6 +186,7 @@ def rm(names: tuple[str, ...], yes: bool) -> None:
     for name in names:
         if yes or click.confirm(f"Delete {name} from {directory}?", err=True):
             _note(f"Deleted {name}: {format_bytes(remove(name, directory))} freed.")
+            unregister(name)
 
 
 def _not_a_path(name: str) -> str:
@@ -223,6 +254,8 @@ def _describe(source: Source) -> str:
             return f"hf {repo}/{file} at {revision}"
         case FileSource(path=path):
             return f"file {path}"
+        case MadeSource():
+            return f"{source.recipe}, from {source.model} (sha256 {source.sha256[:12]}...), by {source.tool}"
 
 
 def _print_json(value: dict[str, object]) -> None:

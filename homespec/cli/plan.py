@@ -140,6 +140,9 @@ def _show_forecast(preparation: Preparation, forecast: Forecast | None) -> None:
     if forecast.tokens_per_second:
         kinds = ", ".join(f"{kind} {speed:.1f}" for kind, speed in forecast.tokens_per_second.items())
         click.echo(f"With drafts, by what such texts yielded before: {kinds} tokens/s.")
+    if forecast.unseen_tokens_per_second > forecast.plain_tokens_per_second:
+        speed = forecast.unseen_tokens_per_second
+        click.echo(f"On texts of other kinds about {speed:.1f} tokens/s, by costs and usual acceptance.")
 
 
 def _options_table(preparation: Preparation) -> Table:

@@ -7,89 +7,28 @@ question is drawn, unless drafts are deterministic, so the target's law is kept 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from time import perf_counter
 
-from homespec.contracts import CostModel, Drafter, Going, KeepGoing
-from homespec.drafting.acceptance import AcceptanceModel
+from homespec.contracts import CostModel, Going, KeepGoing
+from homespec.drafting.arm import Arm
+from homespec.drafting.joining import cut, join
 from homespec.drafting.ledger import Gain, Ledger, Tally
-from homespec.drafting.length import Rates, best_cut, best_hope, decide_going, fastest_cut
+from homespec.drafting.length import Rates, best_cut, best_hope, decide_going, fastest_cut, going_on
 from homespec.records import NO_DRAFT, Draft, StepRecord
 
 # An arm that does not pay is tried again within the ledger's share for tries, but not more often than once
 # in so many steps.
 _PROBE_EVERY = 24
-# How many tokens a step with a draft model is taken to yield before it has been tried.
-_USUAL_STEP_TOKENS = 3.0
 # One draft in so many is verified whole, within the same share, so that its later positions are seen as well.
 _WHOLE_DRAFT_EVERY = 32
-# What acceptance and costs promise counts like so many steps beside those that were made: one bad draft is no
-# verdict, and a drafter that does not keep its promise is found out.
-_PROMISE_STEPS = 12.0
 # A step that takes this many times as long as expected is taken for one that takes so long: another program's
 # work, or a page read from disk, must not be held against a drafter.
 _CLIP = 2.0
-
-
-@dataclass(slots=True)
-class Arm:
-    """A drafter under control.
-
-    Attributes:
-        drafter: what proposes.
-        acceptance: kind of text -> of its tokens, by confidence.
-        token_steps: time of drafting one token, in plain steps; 0 for a drafter that may be asked always.
-        catch_up_steps: time per token of history that the drafter has not seen yet, in plain steps.
-        behind: how many tokens of a history those are.
-        deterministic: its drafts are not sampled, and may be cut by what is in them.
-        tallies: kind of text -> how the steps went in which it was asked (only where asking costs something).
-        idle_steps: since it was asked last.
-    """
-
-    drafter: Drafter
-    acceptance: dict[str, AcceptanceModel] = field(default_factory=dict)
-    token_steps: float = 0.0
-    catch_up_steps: float = 0.0
-    behind: Callable[[Sequence[int]], int] = lambda tokens: 0
-    deterministic: bool = True
-    tallies: dict[str, Tally] = field(default_factory=dict)
-    idle_steps: int = 0
-
-    @property
-    def is_free(self) -> bool:
-        """Whether it can be asked in every step."""
-        return self.token_steps == 0.0
-
-    def probability(self, kind: str, confidence: float) -> float:
-        """That a token of this confidence is accepted, if those before it are."""
-        return self.acceptance.setdefault(kind, AcceptanceModel()).probability(confidence)
-
-    def learn(self, kind: str, confidence: float, *, accepted: bool) -> None:
-        """Takes one judged token into account."""
-        self.acceptance.setdefault(kind, AcceptanceModel()).learn(confidence, accepted)
-        self.tally(kind).judge(accepted=accepted)
-
-    def tally(self, kind: str) -> Tally:
-        """Of this kind of text."""
-        return self.tallies.setdefault(kind, Tally())
-
-    def promise(self, kind: str, rates: Rates, num_behind: int, tokens_left: float) -> float:
-        """What a step with this drafter is worth, by its acceptance and costs, and by the steps it made.
-
-        Args:
-            kind: of the text.
-            rates: of this step.
-            num_behind: tokens that it must read first, which the rest of the reply has to earn back.
-            tokens_left: of the reply, as far as can be expected.
-        """
-        tally = self.tally(kind)
-        hope = best_hope(rates, self.token_steps, tally.acceptance)
-        record = tally.tokens - rates.speedup * tally.plain_steps
-        num_steps = tally.steps + _PROMISE_STEPS
-        step_tokens = (tally.tokens + _PROMISE_STEPS * _USUAL_STEP_TOKENS) / num_steps
-        catch_up = rates.speedup * self.catch_up_steps * num_behind * step_tokens / tokens_left
-        return (record + _PROMISE_STEPS * hope) / num_steps - catch_up
+# By so many tokens a free drafter must promise more than a draft model that is already drawing: what that has
+# just read, it knows better.
+_TAIL_GAIN = 0.5
 
 
 @dataclass(slots=True)
@@ -103,7 +42,19 @@ class _Attempt:
     catch_up_seconds: float = 0.0
     num_behind: int = 0
     num_drawn: int = 0
+    tail_arm: Arm | None = None
+    num_before_tail: int = 0
     is_probe: bool = False
+
+    def author(self, position: int) -> Arm | None:
+        """Who proposed a token of the draft."""
+        return self.arm if self.tail_arm is None or position < self.num_before_tail else self.tail_arm
+
+    @property
+    def author_name(self) -> str:
+        """Who proposed the draft."""
+        arms = [arm for arm in (self.arm, self.tail_arm) if arm is not None]
+        return "+".join(arm.drafter.name for arm in arms)
 
 
 @dataclass(slots=True)
@@ -184,27 +135,41 @@ class Controller:
         if attempt is None or step.width == 0:
             return
         plain_steps, catch_up_steps = self._time_of(step, attempt)
-        gain = self._ledger.gain(self.kind)
+        arm, gain = attempt.arm, self._ledger.gain(self.kind)
         if self.gain.tokens == 0:
             gain.replies += 1
+        num_free, free_steps = self._free_part(step, attempt)
         for one in (gain, self.gain):
-            one.add(len(step.tokens), plain_steps + catch_up_steps)
+            one.add(len(step.tokens), plain_steps + catch_up_steps, num_free)
         self._ledger.total_steps += plain_steps + catch_up_steps
-        arm = attempt.arm
         expected_steps = self._expected_steps(step, attempt)
         plain_steps = min(max(plain_steps, expected_steps / _CLIP), expected_steps * _CLIP)
-        if arm is None or not arm.is_free:
-            self._speed.add(len(step.tokens), plain_steps)
+        num_tokens, plain_steps = len(step.tokens) - num_free, plain_steps - free_steps
+        if num_tokens:
+            self._speed.add(num_tokens, plain_steps)
         if arm is None:
             return
         if attempt.num_drawn:
-            arm.tally(self.kind).add(len(step.tokens), plain_steps)
+            arm.tally(self.kind).add(num_tokens, plain_steps)
             if attempt.is_probe:
-                lost_steps = plain_steps - len(step.tokens) / attempt.rates.speedup
+                lost_steps = plain_steps - num_tokens / attempt.rates.speedup
                 self._ledger.probe_steps += max(0.0, lost_steps) + catch_up_steps
         judged = step.num_accepted_tokens + (step.num_accepted_tokens < step.num_draft_tokens)
         for position, confidence in enumerate(attempt.draft.confidences[:judged]):
-            arm.learn(self.kind, confidence, accepted=position < step.num_accepted_tokens)
+            author = attempt.author(position) or arm
+            author.learn(self.kind, confidence, accepted=position < step.num_accepted_tokens)
+
+    def _free_part(self, step: StepRecord, attempt: _Attempt) -> tuple[int, float]:
+        """How many of the step's tokens a free drafter yielded, and their time in plain steps."""
+        if attempt.arm is None:
+            return 0, 0.0
+        if attempt.arm.is_free:
+            return len(step.tokens), 0.0
+        if attempt.tail_arm is None:
+            return 0, 0.0
+        rates, width = attempt.rates, 1 + attempt.num_before_tail
+        steps = rates.cheapest(step.width)[1] - rates.cheapest(width)[1]
+        return max(0, len(step.tokens) - width), max(0.0, steps)
 
     def _time_of(self, step: StepRecord, attempt: _Attempt) -> tuple[float, float]:
         """The step's time, and what of it the drafter took to catch up, which is not the step's fault.
@@ -253,7 +218,7 @@ class Controller:
         self.num_drafts += not attempt.is_probe
         width = 1 + len(attempt.draft.tokens)
         padding = rates.cheapest(width)[0] - width
-        return replace(attempt.draft, drafter=attempt.arm.drafter.name, padding=padding)
+        return replace(attempt.draft, drafter=attempt.author_name, padding=padding)
 
     def _ask_free(self, arm: Arm, attempt: _Attempt, value: float, tokens: Sequence[int]) -> float:
         """Takes the arm's draft if it beats `value`; returns the better value."""
@@ -273,7 +238,7 @@ class Controller:
     def _choose_costly(self, attempt: _Attempt, value: float, tokens: Sequence[int]) -> Arm | None:
         """The arm whose record promises more than `value`, or one that is due for a probe."""
         chosen = None
-        tokens_left = self._ledger.gain(self.kind).tokens_left(int(self.gain.tokens))
+        tokens_left = self._ledger.gain(self.kind).tokens_left(self.gain)
         for arm in self._arms:
             if arm.is_free:
                 continue
@@ -298,13 +263,15 @@ class Controller:
         return self._ledger.may_try and arm.idle_steps >= _PROBE_EVERY
 
     def _draw(self, arm: Arm, attempt: _Attempt, tokens: Sequence[int]) -> Draft:
-        """A draft, token by token, as long as going on is worth it."""
+        """A draft, token by token, as long as going on is worth it, or until a free drafter takes over."""
         rates = attempt.rates
-        max_length = rates.largest_width - 1
+        max_length = rates.largest_drawn
         usual = arm.tally(self.kind).acceptance
         acceptance: list[float] = []
+        going = Going.ON
 
         def keep_going(confidence: float) -> Going:
+            nonlocal going
             if attempt.num_drawn == 0 and attempt.num_behind:
                 usual_seconds = arm.token_steps * rates.plain_seconds
                 attempt.catch_up_seconds = max(0.0, perf_counter() - start - usual_seconds)
@@ -315,12 +282,42 @@ class Controller:
             return going
 
         start = perf_counter()
-        draft = arm.drafter.propose(tokens, max_length, keep_going)
+        draft = NO_DRAFT
+        while going == Going.ON and len(draft.tokens) < max_length:
+            history = [*tokens, *draft.tokens]
+            drawn = arm.drafter.propose(history, 1, keep_going)
+            if not drawn.tokens:
+                break
+            draft = join(draft, drawn)
+            hope = going_on(rates, acceptance, usual, arm.token_steps)
+            tail = self._tail(attempt, acceptance, [*history, *drawn.tokens], hope)
+            if tail.tokens:
+                draft = join(draft, tail)
+                break
         attempt.draft_seconds = perf_counter() - start
         if not arm.deterministic:
             return draft
         length, value = best_cut(rates, acceptance[: len(draft.tokens)])
         return self._cut(draft, length, value, rates)
+
+    def _tail(self, attempt: _Attempt, acceptance: list[float], history: Sequence[int], hope: float) -> Draft:
+        """How a free drafter goes on behind drawn tokens, where that promises more than drawing on.
+
+        It depends on drawn tokens, but only on those that are going to be verified in any case.
+        """
+        rates, length = attempt.rates, len(acceptance)
+        for arm in self._arms:
+            room = rates.largest_width - 1 - length
+            if not arm.is_free or room < 1:
+                continue
+            tail = arm.drafter.propose(history, room, _always)
+            probabilities = [arm.probability(self.kind, confidence) for confidence in tail.confidences]
+            best_length, value = best_cut(rates, [*acceptance, *probabilities])
+            if best_length > length and value > hope + _TAIL_GAIN:
+                attempt.tail_arm, attempt.num_before_tail = arm, length
+                acceptance += probabilities[: best_length - length]
+                return cut(tail, best_length - length)
+        return NO_DRAFT
 
     def _cut(self, draft: Draft, length: int, value: float, rates: Rates) -> Draft:
         """The best part of a deterministic draft; now and then all of it, to see how it would go on."""
@@ -330,7 +327,7 @@ class Controller:
             lost = value - rates.value(1.0, len(draft.tokens) + 1)
             self._ledger.probe_steps += max(0.0, lost / rates.speedup)
             return draft
-        return Draft(draft.tokens[:length], None, draft.confidences[:length])
+        return cut(draft, length)
 
     def _judge_shadow(self, tokens: Sequence[int]) -> None:
         """Learns from a draft that was not verified, as soon as the text shows how far it was right."""

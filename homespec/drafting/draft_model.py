@@ -9,6 +9,9 @@ from homespec.drafting.prefix import common_prefix_length, rewind
 from homespec.records import NO_DRAFT, Draft, TokenDistribution
 from homespec.sampling import Picker
 
+# A window that has moved on stays where it is when so many tokens of the history are taken back.
+_TAKEN_BACK_TOKENS = 32
+
 
 def window_start(num_tokens: int, context_tokens: int) -> int:
     """Where a draft model that cannot hold all of the history begins to read it.
@@ -43,17 +46,28 @@ class DraftModelDrafter:
         self._model = model
         self._picker = picker
         self._is_end = is_end
+        self._start = 0
+
+    def _window(self, num_tokens: int) -> int:
+        """Where to begin to read a history with its draft, of so many tokens together."""
+        size = self._model.context_tokens
+        # Rejected tokens shorten the history, often to and fro over the place where the window moves.
+        soon = window_start(num_tokens + min(_TAKEN_BACK_TOKENS, size // 4), size)
+        return self._start if self._start == soon else window_start(num_tokens, size)
 
     def behind(self, tokens: Sequence[int]) -> int:
         """How many tokens of the history it would have to decode before it can draft."""
-        visible = tokens[window_start(len(tokens), self._model.context_tokens) :]
+        visible = tokens[self._window(len(tokens)) :]
         return len(visible) - common_prefix_length(self._model.cached_tokens, visible)
 
     def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
         """See `Drafter.propose`."""
+        if self._is_end(tokens[-1]):
+            return NO_DRAFT
         max_tokens = min(max_tokens, self._model.context_tokens // 2)
         # The last drafted token need not be decoded: only its predecessors enter the draft model's cache.
-        visible = tokens[window_start(len(tokens) + max_tokens - 1, self._model.context_tokens) :]
+        self._start = self._window(len(tokens) + max_tokens - 1)
+        visible = tokens[self._start :]
         new = visible[rewind(self._model, visible) :]
         if max(new) >= self._model.vocab_size:  # a token of the target's padded tail
             return NO_DRAFT

@@ -28,7 +28,7 @@ class Tally:
     steps: float = 0.0
     tokens: float = 0.0
     plain_steps: float = 0.0
-    accepted: float = 8.0
+    accepted: float = 9.0
     judged: float = 10.0
 
     def add(self, tokens: int, plain_steps: float) -> None:
@@ -56,18 +56,22 @@ class Gain:
         tokens: committed; at first, a little plain decoding.
         plain_steps: the time that took, everything included.
         replies: how many they were.
+        free_tokens: of them those that free drafts yielded.
     """
 
     tokens: float = _FIRST_WEIGHT_STEPS
     plain_steps: float = _FIRST_WEIGHT_STEPS
     replies: float = 0.0
+    free_tokens: float = 0.0
 
-    def add(self, tokens: int, plain_steps: float) -> None:
+    def add(self, tokens: int, plain_steps: float, free_tokens: int = 0) -> None:
         """Takes a step into account; what is old counts less and less."""
         if self.plain_steps > _GAIN_MEMORY_STEPS:
             self.tokens /= 2
             self.plain_steps /= 2
             self.replies /= 2
+            self.free_tokens /= 2
+        self.free_tokens += free_tokens
         self.tokens += tokens
         self.plain_steps += plain_steps
 
@@ -76,10 +80,16 @@ class Gain:
         """Over plain decoding."""
         return self.tokens / self.plain_steps if self.plain_steps else 1.0
 
-    def tokens_left(self, num_tokens: int) -> float:
-        """How many more tokens a reply that has so many may be expected to get."""
-        usual = (self.tokens + _USUAL_REPLY_TOKENS) / (self.replies + 1)
-        return max(_LEAST_TOKENS_LEFT, usual - num_tokens)
+    def tokens_left(self, reply: Gain) -> float:
+        """How many more tokens of a reply may be expected to need more than free drafts.
+
+        They are what a draft model can help with. Copies come in bursts, so they do not count at either end.
+
+        Args:
+            reply: what was gained in it so far.
+        """
+        usual = (self.tokens - self.free_tokens + _USUAL_REPLY_TOKENS) / (self.replies + 1)
+        return max(_LEAST_TOKENS_LEFT, usual - (reply.tokens - reply.free_tokens))
 
 
 @dataclass(slots=True)

@@ -11,6 +11,8 @@ from homespec.records import StepRecord
 
 # Acceptance per token that hardly any draft model exceeds.
 NEARLY_ALWAYS = 0.97
+# Drafts that are drawn token by token do not get longer than this; copies may.
+LONGEST_DRAWN_TOKENS = 31
 # What a draft must promise beyond its cost. The best of many estimates is mostly too good: smaller gains are
 # not found again in the measured speed.
 _LEAST_GAIN = 0.04
@@ -64,6 +66,11 @@ class Rates:
     depth_tokens: int
     speedup: float
     largest_width: int
+
+    @property
+    def largest_drawn(self) -> int:
+        """No longer draft may be drawn token by token."""
+        return min(self.largest_width - 1, LONGEST_DRAWN_TOKENS)
 
     @property
     def plain_seconds(self) -> float:
@@ -166,10 +173,47 @@ def best_hope(rates: Rates, token_steps: float, acceptance: float = NEARLY_ALWAY
     """
     survival = expected_tokens = 1.0
     best = -math.inf
-    for length in range(1, rates.largest_width):
+    for length in range(1, rates.largest_drawn + 1):
         survival *= acceptance
         expected_tokens += survival
         best = max(best, rates.value(expected_tokens, length + 1, length * token_steps))
+    return best
+
+
+def expected_speedup(rates: Rates, token_steps: float, acceptance: float) -> float:
+    """How many times as fast as plain decoding a draft model is at its best draft length, or 1.
+
+    Args:
+        rates: of the machine.
+        token_steps: time of drafting one token, in plain steps.
+        acceptance: of each token, if those before it are accepted.
+    """
+    survival = expected_tokens = best = 1.0
+    for length in range(1, rates.largest_drawn + 1):
+        survival *= acceptance
+        expected_tokens += survival
+        best = max(best, expected_tokens / (length * token_steps + rates.cheapest(length + 1)[1]))
+    return best
+
+
+def going_on(rates: Rates, acceptance: Sequence[float], usual_acceptance: float, token_steps: float) -> float:
+    """The most that a draft could be worth if it were drawn on, or is worth as it is.
+
+    Args:
+        rates: of this step.
+        acceptance: of the tokens drafted so far, which have been paid for.
+        usual_acceptance: assumed of those after them.
+        token_steps: time of drafting one token, in plain steps.
+    """
+    survival = expected_tokens = 1.0
+    for probability in acceptance:
+        survival *= probability
+        expected_tokens += survival
+    best = rates.value(expected_tokens, len(acceptance) + 1)
+    for further in range(1, rates.largest_drawn + 1 - len(acceptance)):
+        survival *= usual_acceptance
+        expected_tokens += survival
+        best = max(best, rates.value(expected_tokens, len(acceptance) + 1 + further, further * token_steps))
     return best
 
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from homespec.calibration.curve import RunningCurve
 from homespec.calibration.store import Calibration
 from homespec.contracts import Drafter
-from homespec.drafting.control import Arm, Controller
+from homespec.drafting.arm import Arm
+from homespec.drafting.control import Controller
 from homespec.drafting.draft_model import DraftModelDrafter
-from homespec.drafting.ledger import Gain, Ledger
+from homespec.drafting.ledger import Ledger
 from homespec.engine.experience import Experience
+from homespec.engine.forecast import first_guess
 
 
 class Control:
@@ -77,7 +79,9 @@ class Control:
             depth_tokens: of the context, about the middle of the reply.
         """
         plain = 1 / self._curve.seconds(1, depth_tokens)
-        return plain, plain * self._gains.get(kind, Gain()).speedup
+        gain = self._gains.get(kind)
+        speedup = gain.speedup if gain else first_guess(self._curve, self._draft_costs)
+        return plain, plain * speedup
 
     def _arm(self, drafter: Drafter, *, sampled_drafts: bool) -> Arm:
         arm = self._arms.get(drafter.name)

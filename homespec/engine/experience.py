@@ -12,7 +12,7 @@ from typing import Any
 from homespec.calibration.curve import RunningCurve
 from homespec.calibration.store import Calibration, calibration_path
 from homespec.drafting.acceptance import AcceptanceModel
-from homespec.drafting.control import Arm
+from homespec.drafting.arm import Arm
 from homespec.drafting.ledger import Gain, Tally
 from homespec.runtime.state import state_directory, write_atomically
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from homespec.calibration.costs import DrafterCosts
 from homespec.calibration.curve import RunningCurve
 from homespec.calibration.store import Calibration, remembered_calibration
-from homespec.drafting.length import Rates, best_hope
+from homespec.contracts import Costs
+from homespec.drafting.ledger import Gain, Tally
+from homespec.drafting.length import Rates, best_hope, expected_speedup
 from homespec.engine.experience import Experience
 from homespec.engine.preparing import Preparation
 from homespec.engine.settings import AUTO_DRAFT_LENGTH
@@ -23,11 +26,13 @@ class Forecast:
     Attributes:
         plain_tokens_per_second: of plain decoding.
         tokens_per_second: by kind of text, of decoding under control, as far as such text has been seen.
+        unseen_tokens_per_second: the first guess for other texts.
         draft_is_hopeless: the draft model would cost more than it could ever give, and is not loaded.
     """
 
     plain_tokens_per_second: float
     tokens_per_second: dict[str, float]
+    unseen_tokens_per_second: float
     draft_is_hopeless: bool
 
 
@@ -50,8 +55,13 @@ def foretell(preparation: Preparation) -> Forecast | None:
     experience = Experience(calibrations)
     experience.recall_costs(curve)
     plain = 1 / curve.seconds(1, min(DEPTH_TOKENS, option.context_tokens))
-    gains = experience.recall_gains() if preparation.reason == "on" else {}
-    return Forecast(plain, {kind: plain * gain.speedup for kind, gain in gains.items()}, hopeless)
+    gains: dict[str, Gain] = {}
+    unseen = 1.0
+    if preparation.reason == "on":
+        gains = experience.recall_gains()
+        unseen = first_guess(curve, [one.drafter for one in calibrations[1:] if one.drafter])
+    speeds = {kind: plain * gain.speedup for kind, gain in gains.items()}
+    return Forecast(plain, speeds, plain * unseen, hopeless)
 
 
 def is_hopeless(calibrations: Sequence[Calibration | None]) -> bool:
@@ -68,3 +78,20 @@ def is_hopeless(calibrations: Sequence[Calibration | None]) -> bool:
     rates = Rates(curve, depth_tokens, 1.0, 1 + AUTO_DRAFT_LENGTH)
     token_steps = drafter.drafter.seconds_per_token / curve.seconds(1, depth_tokens)
     return best_hope(rates, token_steps) <= rates.plain()
+
+
+def first_guess(costs: Costs, draft_costs: Sequence[DrafterCosts]) -> float:
+    """How many times as fast as plain decoding a kind of text will go that has not been seen yet.
+
+    By the measured costs, with a draft model's usual acceptance. What lookup will find nobody knows.
+
+    Args:
+        costs: of the target's decodes.
+        draft_costs: of the draft model, if there is one.
+    """
+    rates = Rates(costs, DEPTH_TOKENS, 1.0, 1 + AUTO_DRAFT_LENGTH)
+    guesses = [
+        expected_speedup(rates, draft.seconds_per_token / rates.plain_seconds, Tally().acceptance)
+        for draft in draft_costs
+    ]
+    return max(guesses, default=1.0)

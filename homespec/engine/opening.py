@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from homespec.calibration.fingerprint import fingerprint
 from homespec.calibration.threads import Threads, chosen_threads
+from homespec.catalog.trimmed import read_trim
 from homespec.engine.preparing import Candidate, Preparation
 from homespec.errors import MemoryBudgetError
 from homespec.planner.prices import KvType
@@ -15,6 +17,9 @@ from homespec.runtime.binding import AbortFlag
 from homespec.runtime.context import LlamaContext
 from homespec.runtime.model import LlamaModel
 from homespec.units import format_bytes
+
+if TYPE_CHECKING:
+    from homespec.runtime.trimmed import TrimmedVocabulary
 
 _logger = logging.getLogger(__name__)
 
@@ -90,7 +95,13 @@ def open_models(preparation: Preparation, abort: AbortFlag) -> Opened:
             opened.uses_ngram = False
         elif option.kind == "draft" and draft is not None:
             opened.draft = _open(
-                preparation, draft, option.draft_context_tokens, option.draft_kv_type, 1, abort
+                preparation,
+                draft,
+                option.draft_context_tokens,
+                option.draft_kv_type,
+                1,
+                abort,
+                _trimmed_vocabulary(draft),
             )
             opened.draft.context.can_truncate()
     except BaseException:
@@ -128,6 +139,16 @@ def _threads(preparation: Preparation, candidate: Candidate) -> Threads:
     return chosen_threads(fingerprint(candidate.model.path), settings.num_threads, settings.num_batch_threads)
 
 
+def _trimmed_vocabulary(draft: Candidate) -> TrimmedVocabulary | None:
+    """What lets a trimmed draft model speak the target's tokens; None for others."""
+    layout = read_trim(draft.header)
+    if layout is None:
+        return None
+    from homespec.runtime.trimmed import TrimmedVocabulary  # imports gguf, which takes a while
+
+    return TrimmedVocabulary(layout)
+
+
 def _open(
     preparation: Preparation,
     candidate: Candidate,
@@ -135,6 +156,7 @@ def _open(
     kv_type: KvType,
     max_rows: int,
     abort: AbortFlag,
+    trimmed: TrimmedVocabulary | None = None,
 ) -> OpenedModel:
     settings = preparation.settings
     threads = _threads(preparation, candidate)
@@ -148,6 +170,7 @@ def _open(
             num_batch_threads=threads.batch,
             kv_type=kv_type,
             abort=abort,
+            trimmed=trimmed,
         )
     except BaseException:
         model.close()

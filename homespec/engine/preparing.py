@@ -8,7 +8,7 @@ from typing import Literal
 
 from homespec.catalog.facts import ModelFacts, model_facts
 from homespec.catalog.gguf_header import GgufHeader, read_header
-from homespec.catalog.store import ResolvedModel, model_path, resolve
+from homespec.catalog.store import ResolvedModel, draft_model, resolve
 from homespec.catalog.vocabulary import check_vocabularies
 from homespec.engine.corpus import CorpusFiles, find_corpus
 from homespec.engine.settings import DEFAULT_CONTEXT_TOKENS, MIN_CONTEXT_TOKENS, EngineSettings
@@ -167,8 +167,8 @@ def _draft_candidate(
     if settings.draft_length == 0 or settings.draft in ("off", NGRAM):
         return None
     if settings.draft == "auto":
-        pair = target.model.entry.pair if target.model.entry else None
-        return _candidate(resolve(pair), corrections) if pair and model_path(pair).is_file() else None
+        pair = draft_model(target.model.entry)
+        return _candidate(resolve(pair), corrections) if pair else None
     return _candidate(resolve(settings.draft.removeprefix(f"{NGRAM}+")), corrections)
 
 

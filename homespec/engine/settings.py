@@ -13,9 +13,7 @@ from homespec.planner.prices import KvType
 DEFAULT_CONTEXT_TOKENS = 4096
 MIN_CONTEXT_TOKENS = 16
 # The longest draft that the controller may choose: what is copied goes fastest in the widest decodes.
-AUTO_DRAFT_LENGTH = 31
-# No cost curve that was measured pays for more.
-MAX_DRAFT_LENGTH = 32
+AUTO_DRAFT_LENGTH = 63
 DEFAULT_MIN_CONFIDENCE = 0.4
 
 DrafterName = Literal["ngram", "draft-model"]
@@ -83,9 +81,9 @@ class EngineSettings:
         if self.kv_type not in get_args(KvType):
             kinds = ", ".join(get_args(KvType))
             raise ConfigError(f"{self.kv_type!r} is not a type of KV cache.", hint=f"Choose one of {kinds}.")
-        if not 0 <= self.longest_draft <= MAX_DRAFT_LENGTH:
+        if not 0 <= self.longest_draft <= AUTO_DRAFT_LENGTH:
             raise ConfigError(
-                f"The draft length is {self.draft_length}; it must lie between 0 and {MAX_DRAFT_LENGTH}.",
+                f"The draft length is {self.draft_length}; it must lie between 0 and {AUTO_DRAFT_LENGTH}.",
                 hint="Pass --draft-length 5, or --draft off to decode plainly.",
             )
         if not 0 <= self.min_confidence <= 1:

@@ -139,6 +139,10 @@ def _plan_on(pricing: Pricing, found: Option, options: list[Option], context_tok
         how += f" with a window of {found.draft_context_tokens:,} tokens"
     if found.draft_kv_type != pricing.policy.kv_type:
         how += f" and a KV cache in {found.draft_kv_type}"
+    if pricing.draft.made_from == pricing.target.name:
+        how += (
+            "; it was made from the target, and its copies of the target's weights take memory of their own"
+        )
     given_up = max(0, context_tokens - found.context_tokens)
     if given_up:
         how += f", which takes {given_up:,} of {context_tokens:,} tokens of context"

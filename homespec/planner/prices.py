@@ -54,6 +54,13 @@ class MemoryFacts(Protocol):
     def correction_bytes(self) -> int:
         """What earlier loads taught about these prices."""
 
+    @property
+    def made_from(self) -> str | None:
+        """The model that this one was reduced from, if it was."""
+
+    def lookup_bytes(self, context_tokens: int) -> int:
+        """Mapped pages of rows that are fetched token by token."""
+
     def repacked_bytes(self, cpu_features: frozenset[str]) -> int:
         """The second copy of weights on a CPU with these features."""
 
@@ -168,7 +175,8 @@ def model_price(
     idle_bytes = facts.idle_mapped_bytes(features)
     read_bytes = facts.mapped_bytes - idle_bytes
     return MemoryPrice(
-        weights_bytes=read_bytes if options.mmap else 0,
+        # Rows that are looked up stay mapped in any case.
+        weights_bytes=(read_bytes if options.mmap else 0) + facts.lookup_bytes(context_tokens),
         # Without a mapping the originals of repacked weights are never kept.
         read_weights_bytes=0 if options.mmap else read_bytes,
         repacked_bytes=repacked_bytes,

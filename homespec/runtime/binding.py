@@ -207,20 +207,26 @@ def free_context(context: Handle) -> None:
 class Batch:
     """A reusable llama_batch for one sequence, filled through NumPy views."""
 
-    def __init__(self, max_tokens: int) -> None:
-        self._batch = llama_cpp.llama_batch_init(max_tokens, 0, 1)
-        self._tokens = np.ctypeslib.as_array(self._batch.token, (max_tokens,))
+    def __init__(self, max_tokens: int, embedding_length: int = 0) -> None:
+        """Allocates it: for tokens, or where a length is given for embeddings in their place."""
+        self._batch = llama_cpp.llama_batch_init(max_tokens, embedding_length, 1)
+        if embedding_length:
+            self._inputs = np.ctypeslib.as_array(self._batch.embd, (max_tokens, embedding_length))
+        else:
+            self._inputs = np.ctypeslib.as_array(self._batch.token, (max_tokens,))
         self._positions = np.ctypeslib.as_array(self._batch.pos, (max_tokens,))
         self._wanted = np.ctypeslib.as_array(self._batch.logits, (max_tokens,))
         for i in range(max_tokens):
             self._batch.n_seq_id[i] = 1
             self._batch.seq_id[i][0] = 0
 
-    def fill(self, tokens: npt.NDArray[np.int32], first_position: int, num_rows: int) -> None:
-        """Puts consecutive tokens in; the logits of the last `num_rows` are wanted."""
-        n = len(tokens)
+    def fill(
+        self, inputs: npt.NDArray[np.int32] | npt.NDArray[np.float32], first_position: int, num_rows: int
+    ) -> None:
+        """Puts consecutive tokens, or their embeddings, in; the logits of the last `num_rows` are wanted."""
+        n = len(inputs)
         self._batch.n_tokens = n
-        self._tokens[:n] = tokens
+        self._inputs[:n] = inputs
         self._positions[:n] = np.arange(first_position, first_position + n, dtype=np.int32)
         self._wanted[: n - num_rows] = 0
         self._wanted[n - num_rows : n] = 1

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from homespec.contracts import Rows
-from homespec.errors import CacheRollbackError, DecodeAbortedError, DecodeError
-from homespec.runtime import binding
+from homespec.errors import (
+    CacheFileError,
+    CacheRollbackError,
+    DecodeAbortedError,
+    DecodeError,
+    ForeignCacheError,
+)
+from homespec.runtime import binding, kv_binding
+from homespec.runtime.kv_file import check_sealed, write_sealed
 from homespec.runtime.model import LlamaModel
+
+if TYPE_CHECKING:
+    from homespec.runtime.trimmed import TrimmedVocabulary
 
 BATCH_TOKENS = 512
 PROBE_TOKENS = 3
@@ -29,6 +42,7 @@ class LlamaContext:
         num_batch_threads: int | None = None,
         kv_type: str = "f16",
         abort: binding.AbortFlag | None = None,
+        trimmed: TrimmedVocabulary | None = None,
     ) -> None:
         """Allocates the KV cache and the compute buffers.
 
@@ -41,15 +55,19 @@ class LlamaContext:
             num_batch_threads: for decodes of several; `num_threads` when None.
             kv_type: f16, q8_0 or q4_0.
             abort: stops running decodes when set.
+            trimmed: makes a trimmed draft model speak its source's tokens; without it such a file is a model
+                with a vocabulary of its own.
 
         Raises:
             MemoryBudgetError: it could not be allocated.
         """
-        self._vocab_size = model.vocabulary.size
+        self._trimmed = trimmed
+        self._vocab_size = trimmed.size if trimmed else model.vocabulary.size
         self._window = model.sliding_window_tokens
         self._abort = abort or binding.AbortFlag()
         self._context_tokens = context_tokens
         self._max_rows = max_rows
+        self.kv_type = kv_type
         self._cached: list[int] = []
         self._handle = binding.new_context(
             model.handle,
@@ -62,7 +80,8 @@ class LlamaContext:
             abort=self._abort,
         )
         self._batch = binding.Batch(BATCH_TOKENS)
-        self._logits = binding.LogitsViews(self._handle, self._vocab_size)
+        self._embeddings = binding.Batch(BATCH_TOKENS, trimmed.embedding_length) if trimmed else None
+        self._logits = binding.LogitsViews(self._handle, model.vocabulary.size)
 
     @property
     def vocab_size(self) -> int:
@@ -98,15 +117,29 @@ class LlamaContext:
             for offset in range(0, num_tokens, BATCH_TOKENS):
                 chunk = array[offset : offset + BATCH_TOKENS]
                 is_last = offset + len(chunk) == num_tokens
-                self._batch.fill(chunk, start + offset, num_rows if is_last else 0)
-                self._batch.decode(self._handle)
+                batch = self._filled_batch(chunk, start + offset, num_rows if is_last else 0)
+                batch.decode(self._handle)
         except (DecodeAbortedError, DecodeError):
             self.truncate(start)
             raise
         self._cached.extend(tokens)
         if num_rows == 0:
             return np.empty((0, self._vocab_size), dtype=np.float32)
-        return self._logits.rows(num_rows)
+        logits = self._logits.rows(num_rows)
+        return self._trimmed.spread(logits) if self._trimmed else logits
+
+    def _filled_batch(
+        self, tokens: npt.NDArray[np.int32], first_position: int, num_rows: int
+    ) -> binding.Batch:
+        if self._trimmed is not None and self._embeddings is not None:
+            own_ids = self._trimmed.own_ids(tokens)
+            if own_ids is None:
+                # Tokens and embeddings cannot share a batch, and one decode costs less than several.
+                self._embeddings.fill(self._trimmed.embeddings(tokens), first_position, num_rows)
+                return self._embeddings
+            tokens = own_ids
+        self._batch.fill(tokens, first_position, num_rows)
+        return self._batch
 
     def truncate(self, num_tokens: int) -> None:
         """See `TokenModel.truncate`. Checked: the positions that are left must be exactly those wanted."""
@@ -126,6 +159,60 @@ class LlamaContext:
         # A sliding-window cache may have overwritten old positions; only those the window has left may miss.
         needed_from = max(0, num_tokens - self._window) if self._window else 0
         return num_tokens == 0 or binding.first_position(self._handle) <= needed_from
+
+    @property
+    def num_state_bytes(self) -> int:
+        """What the KV cache takes on disk, but for a few hundred bytes."""
+        return kv_binding.sequence_bytes(self._handle)
+
+    def save(self, path: Path, owner: Mapping[str, str]) -> int:
+        """Writes the KV cache, with its tokens, to a file that `load` reads; atomically.
+
+        Args:
+            path: of the file.
+            owner: what it belongs to; `load` insists on the same.
+
+        Returns:
+            Bytes of the file.
+
+        Raises:
+            CacheFileError: it could not be written.
+        """
+        write = functools.partial(kv_binding.save_sequence, self._handle, tokens=self._cached)
+        return write_sealed(path, owner, len(self._cached), write)
+
+    def load(self, path: Path, owner: Mapping[str, str]) -> int:
+        """Replaces the KV cache by the one in a file, bit by bit as it was saved.
+
+        The context may have another size than that one had, as long as the tokens find room. The cells of a
+        sliding window are packed, so that several threads share its work in another way, and later logits
+        are rounded as differently as between decodes of different widths. Other caches give the very logits.
+
+        Returns:
+            How many tokens the KV cache holds now.
+
+        Raises:
+            FileNotFoundError: there is no file.
+            ForeignCacheError: it belongs to something else, or is too long.
+            CacheFileError: it is damaged. The KV cache is as before, but empty where llama.cpp found out.
+        """
+        num_tokens = check_sealed(path, owner)
+        if num_tokens > self._context_tokens:
+            raise ForeignCacheError(
+                f"The KV cache {path.name} holds {num_tokens:,} tokens and the context only "
+                f"{self._context_tokens:,}; it was not used."
+            )
+        self.truncate(0)
+        tokens = kv_binding.load_sequence(self._handle, path, num_tokens)
+        if (
+            tokens is None
+            or len(tokens) != num_tokens
+            or binding.last_position(self._handle) != num_tokens - 1
+        ):
+            binding.clear_memory(self._handle)
+            raise CacheFileError(f"llama.cpp cannot read the KV cache {path.name}; it was not used.")
+        self._cached.extend(tokens)
+        return num_tokens
 
     def set_threads(self, num_threads: int, num_batch_threads: int) -> None:
         """Changes how many threads later decodes of one token, and of several, run on."""
@@ -149,5 +236,7 @@ class LlamaContext:
         """Frees the context; safe to call twice."""
         if self._handle is not None:
             self._batch.free()
+            if self._embeddings is not None:
+                self._embeddings.free()
             binding.free_context(self._handle)
             self._handle = None

@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.conftest import SMOLLM2, require
 
-WIDTHS = [*range(1, 17), 20, 24, 28, 32]
+WIDTHS = [*range(1, 17), 20, 24, 28, 32, 48, 64]
 
 
 def calibrate(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from homespec.contracts import Chance, KeepGoing, Verifier
-from homespec.drafting.control import Arm
+from homespec.contracts import Chance, Drafter, KeepGoing, Verifier
+from homespec.drafting.arm import Arm
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.records import Draft, SamplingParams
 from homespec.sampling import BlockVerifier, Processors, RejectionVerifier, SampledPicker
@@ -49,6 +49,16 @@ class Confident:
         return Draft(draft.tokens, None, tuple(0.3 + 0.3 * token for token in draft.tokens))
 
 
+class AfterTwo:
+    """Is sure of what follows the token 2, and of nothing else: it goes on where a draft model drew a 2."""
+
+    name = "ngram"
+
+    def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
+        draft = (1, 0)[:max_tokens] if tokens[-1] == 2 else ()
+        return Draft(draft, None, (0.99,) * len(draft))
+
+
 class Peeking:
     """Drops drafted tokens that were unlikely, having seen them: just what must not be done."""
 
@@ -69,7 +79,12 @@ class Peeking:
 
 
 def reply_law(
-    name: str, curve: Callable[[int], float], *, peek: bool = False
+    name: str,
+    curve: Callable[[int], float],
+    free: Callable[[], Drafter] = Confident,
+    *,
+    token_steps: float = 0.15,
+    peek: bool = False,
 ) -> tuple[dict[tuple[int, ...], float], set[tuple[str, int]]]:
     """Text -> probability, and which (arm, draft length) pairs occurred."""
     used: set[tuple[str, int]] = set()
@@ -79,13 +94,13 @@ def reply_law(
         picker = SampledPicker(Processors(PARAMS), chance)
         model = DraftModelDrafter(target.near_copy(8, spread=0.8), picker, lambda _token: False)
         arms = [
-            Arm(Confident()),
-            Arm(Peeking(model) if peek else model, token_steps=0.15, deterministic=False),
+            Arm(free()),
+            Arm(Peeking(model) if peek else model, token_steps=token_steps, deterministic=False),
         ]
         reply = make_reply(
             PROMPT,
             VERIFIERS[name](Processors(PARAMS), chance),
-            drafter=(controller := pinned(curve, *arms, max_length=2)),
+            drafter=(controller := pinned(curve, *arms, max_length=3)),
             lengths=controller,
             max_tokens=NUM_TOKENS,
         )
@@ -124,6 +139,13 @@ def test_the_controller_keeps_the_law(name: str, curve: Callable[[int], float]) 
     assert distance(law, target_law()) < TOLERANCE
     # The case is worth enumerating only if the controller really chose between arms and lengths.
     assert {drafter for drafter, _ in used} >= {"ngram", "draft-model", "none"}
+
+
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_a_free_drafter_may_go_on_behind_drawn_tokens(name: str) -> None:
+    law, used = reply_law(name, flat, AfterTwo, token_steps=0.4)
+    assert distance(law, target_law()) < TOLERANCE
+    assert "draft-model+ngram" in {drafter for drafter, _ in used}
 
 
 def test_peeking_at_drawn_tokens_is_caught() -> None:

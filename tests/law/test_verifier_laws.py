@@ -11,12 +11,15 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from homespec.contracts import Chance, Verifier
 from homespec.records import Draft, FloatArray, SamplingParams, TokenDistribution, Verdict
+from homespec.runtime.trim_layout import TrimLayout
+from homespec.runtime.trimmed import TrimmedVocabulary
 from homespec.sampling import (
     BlockVerifier,
     GreedyPicker,
@@ -28,7 +31,7 @@ from homespec.sampling import (
 from homespec.sampling.distributions import probability, residual
 from tests.support.branching_chance import BranchingChance, enumerate_outcomes
 from tests.support.naive_sampling import naive_probs
-from tests.support.table_model import TableModel
+from tests.support.table_model import Logits, TableModel
 
 pytestmark = pytest.mark.law
 
@@ -209,6 +212,31 @@ def test_a_draft_model_that_knows_fewer_tokens_keeps_the_law(verifier: str, pick
             VERIFIERS[verifier], PICKERS[picker], OPTIONS["plain"], 2, *models(seed, 4), num_shared_tokens=3
         )
         assert case.error() < TOLERANCE
+
+
+class Trimmed(TableModel):
+    """A draft model that can write tokens 0 and 2 only, as a trimmed file opened as a drafter."""
+
+    def __init__(self, whole: TableModel) -> None:
+        self._whole = whole
+        self._ids = [0, 2]
+        layout = TrimLayout(Path("none.gguf"), (0, 2), whole.vocab_size, "", "F32", 0, 4, 1, 1.0)
+        self._vocabulary = TrimmedVocabulary(layout)
+
+    def next_logits(self, tokens: Sequence[int]) -> Logits:
+        own = self._whole.next_logits(tokens)[self._ids].astype(np.float32)
+        return np.asarray(self._vocabulary.spread(own[np.newaxis])[0], dtype=np.float64)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("picker", PICKERS)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_trimmed_draft_model_keeps_the_law(verifier: str, picker: str, options: str) -> None:
+    for seed in (0, 1):
+        target, draft_model = models(seed, 4)
+        case = Case(VERIFIERS[verifier], PICKERS[picker], OPTIONS[options], 2, target, Trimmed(draft_model))
+        assert case.error() < TOLERANCE
+        assert 0 < case.num_accepted() < 2
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS)

@@ -83,7 +83,7 @@ def test_a_known_history_is_decoded_once() -> None:
 
 def test_nothing_is_drafted_after_a_stop_token() -> None:
     picker = make_sampling(SamplingParams(temperature=0)).picker
-    ends_at_once = DraftModelDrafter(TableModel.random(7, 3), picker, lambda _token: True)
+    ends_at_once = DraftModelDrafter(TableModel.random(7, 9), picker, lambda token: token != 1)
     assert len(ends_at_once.propose([0, 1], 5, always).tokens) == 1
 
 

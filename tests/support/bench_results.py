@@ -66,9 +66,9 @@ def target(name: str = "tiny", **changes: Any) -> Record:
         "plan": {
             "speculation": True,
             "reason": "on",
-            "explanation": "n-gram lookup drafts up to 31 tokens.",
+            "explanation": "n-gram lookup drafts up to 63 tokens.",
             "context_tokens": 4096,
-            "draft_length": 31,
+            "draft_length": 63,
             "needed_bytes": 1_300_000_000,
             "headroom_bytes": 12_000_000_000,
         },

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from homespec.drafting.control import Arm, Controller
+from homespec.drafting.arm import Arm
+from homespec.drafting.control import Controller
 from homespec.records import StepRecord
 
 

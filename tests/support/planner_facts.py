@@ -22,6 +22,10 @@ class MadeUpFacts:
     copied_bytes: int = 0
     kv_bytes_per_token: int = 28_672
     compute_bytes_per_token: int = 1024
+    made_from: str | None = None
+
+    def lookup_bytes(self, context_tokens: int) -> int:
+        return 0
 
     def repacked_bytes(self, cpu_features: frozenset[str]) -> int:
         return self.copied_bytes if cpu_features else 0

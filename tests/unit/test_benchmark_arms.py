@@ -16,7 +16,7 @@ from homespec.errors import ConfigError
         ("auto", None),
         ("ngram 5", FixedDraft(("ngram",), 5)),
         ("draft-model 3", FixedDraft(("draft-model",), 3)),
-        ("ngram+draft-model 31", FixedDraft(("ngram", "draft-model"), 31)),
+        ("ngram+draft-model 63", FixedDraft(("ngram", "draft-model"), 63)),
     ],
 )
 def test_names_stand_for_arms(text: str, fixed: FixedDraft | None) -> None:
@@ -25,7 +25,7 @@ def test_names_stand_for_arms(text: str, fixed: FixedDraft | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "ngram", "ngram five", "model 3", "plain 3", "ngram 0", "ngram 32", "auto 5"]
+    "text", ["", "ngram", "ngram five", "model 3", "plain 3", "ngram 0", "ngram 64", "auto 5"]
 )
 def test_other_names_are_refused(text: str) -> None:
     with pytest.raises(ConfigError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from homespec.catalog import digests
+from homespec.catalog import check, digests
 from homespec.catalog.digests import remembered_digest
 from homespec.runtime.state import STATE_VARIABLE
 
@@ -17,9 +17,9 @@ from homespec.runtime.state import STATE_VARIABLE
 def reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
     """The files that are read; the state is empty."""
     seen: list[Path] = []
-    hash_file = digests.hash_file
+    hash_file = check.hash_file
 
-    def counting(path: Path, progress: digests.Progress | None = None) -> str:
+    def counting(path: Path, progress: check.Progress | None = None) -> str:
         seen.append(path)
         return hash_file(path, progress)
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from homespec.contracts import Going, KeepGoing
 from homespec.drafting.acceptance import AcceptanceModel
-from homespec.drafting.control import Arm, Controller, _Attempt
+from homespec.drafting.arm import Arm
+from homespec.drafting.control import Controller, _Attempt
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.ledger import Gain, Ledger, Tally
 from homespec.drafting.length import Rates, best_cut, fastest_cut
@@ -202,6 +203,27 @@ def test_a_disturbed_step_is_not_held_against_a_drafter() -> None:
     assert arm.token_steps < 0.3
 
 
+def test_a_free_drafter_goes_on_where_a_draft_model_leads_into_a_copy() -> None:
+    target, prompt = TableModel.random(3, 8), [1, 2]
+    text = list(prompt)
+    for _ in range(400):
+        text.append(int(target.next_logits(text).argmax()))
+    # The copies begin where no step of the loop is likely to end by itself.
+    copier = Copier(text, [range(start, start + 12) for start in range(13, 390, 20)])
+    model = Oracle(text[2:], 2, 0.95, 8)
+    model.name = "draft-model"
+    controller = pinned(flat, Arm(copier), Arm(model, token_steps=0.2), max_length=20)
+    reply = make_reply(
+        prompt, make_sampling(GREEDY).verifier, drafter=controller, lengths=controller, max_tokens=380
+    )
+    steps = run(target, reply)
+    mixed = [step for step in steps if step.drafter == "draft-model+free"]
+    assert len(mixed) > 5
+    # Both parts of such drafts are right most of the time.
+    assert sum(step.num_accepted_tokens for step in mixed) > 6 * len(mixed)
+    assert reply.tokens == text[: len(reply.tokens)]
+
+
 def test_short_replies_do_not_pay_for_reading_a_long_prompt() -> None:
     rates = Rates(MadeUpCosts(typical), 300, 1.0, 7)
     arm = Arm(Oracle([], 0, 1.0, 8), token_steps=0.1, catch_up_steps=0.08)
@@ -211,10 +233,22 @@ def test_short_replies_do_not_pay_for_reading_a_long_prompt() -> None:
         short.replies, long.replies = short.replies + 1, long.replies + 1
         short.add(30, 30.0)
         long.add(300, 300.0)
-    assert arm.promise("code", rates, 300, short.tokens_left(0)) < rates.plain()
-    assert arm.promise("code", rates, 300, long.tokens_left(0)) > rates.plain()
+    nothing = Gain(0.0, 0.0)
+    assert arm.promise("code", rates, 300, short.tokens_left(nothing)) < rates.plain()
+    assert arm.promise("code", rates, 300, long.tokens_left(nothing)) > rates.plain()
     # Near the expected end it no longer pays to begin.
-    assert arm.promise("code", rates, 300, long.tokens_left(290)) < rates.plain()
+    assert arm.promise("code", rates, 300, long.tokens_left(Gain(290.0, 290.0))) < rates.plain()
+
+
+def test_what_free_drafts_write_is_not_left_for_a_draft_model() -> None:
+    gain = Gain()
+    for _ in range(20):
+        gain.replies += 1
+        gain.add(60, 60.0)
+        gain.add(240, 24.0, 240)
+    assert gain.tokens_left(Gain(0.0, 0.0)) == pytest.approx(65, abs=3)
+    # A burst of copying takes nothing from it.
+    assert gain.tokens_left(Gain(200.0, 20.0, free_tokens=200.0)) == gain.tokens_left(Gain(0.0, 0.0))
 
 
 class Copier:

@@ -103,3 +103,23 @@ def test_the_foretold_speed_follows_what_each_kind_of_text_yielded() -> None:
     for later in (control, make(), make(pinned=True)):
         assert later.foretell("code", 100)[1] == pytest.approx(1.5 * plain, rel=0.05)
         assert later.foretell("chat", 100)[1] == pytest.approx(plain)
+
+
+def test_before_a_kind_was_seen_the_draft_model_s_costs_foretell() -> None:
+    target, drafter = calibrations(0.1, 0.2)
+    assert target is not None
+    assert drafter is not None
+    both = Control([target, drafter], 4096, pinned=False, strict=False)
+    alone = Control([target], 4096, pinned=False, strict=False)
+    plain, predicted = both.foretell("code", 100)
+    # Best at five drafted tokens: 1 + 0.9 + ... + 0.9^5 tokens in 5 x 0.2 + 1.5 s.
+    assert predicted / plain == pytest.approx(4.68559 / 2.5)
+    assert alone.foretell("code", 100) == (plain, plain)
+
+
+def test_nor_does_a_draft_model_that_cannot_pay_make_it_slower() -> None:
+    target, drafter = calibrations(1.0, 0.5)
+    assert target is not None
+    assert drafter is not None
+    plain, predicted = Control([target, drafter], 4096, pinned=False, strict=False).foretell("code", 100)
+    assert predicted == plain
