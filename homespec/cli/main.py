@@ -21,6 +21,7 @@ _COMMANDS = {
     "run": "Answer one prompt.",
     "plan": "Plan memory, with and without a drafter; loads nothing.",
     "calibrate": "Measure what decodes cost on this machine.",
+    "draft": "Make, try and choose draft models.",
     "models": "List, get, check and remove models.",
     "bench": "Measure what speculation gains on this machine.",
     "sessions": "List, show and remove conversations.",
