@@ -14,6 +14,12 @@
         DecodeError              llama.cpp could not decode
         DecodeAbortedError       a decode was stopped on request
         CacheRollbackError       the KV cache could not be truncated
+        CacheFileError           a KV cache on disk is damaged, or could not be written
+          ForeignCacheError      it belongs to another model, build or kind of cache
+      SessionError               a conversation on disk cannot be used
+        SessionNotFoundError     there is none of that name
+        SessionBusyError         it is open in another process
+        SessionFormatError       the file is something else, or of a newer homespec
       CatalogError
         CatalogEntryError        an entry of the catalogue is wrong
         ChecksumError            a file differs from what the catalogue promises
@@ -131,6 +137,30 @@ class DecodeAbortedError(RuntimeCallError):
 
 class CacheRollbackError(RuntimeCallError):
     """The KV cache could not be truncated; it has been cleared and must be filled anew."""
+
+
+class CacheFileError(RuntimeCallError):
+    """A KV cache on disk is damaged, or could not be written."""
+
+
+class ForeignCacheError(CacheFileError):
+    """A KV cache on disk is whole, but belongs to another model, build or kind of cache."""
+
+
+class SessionError(HomespecError):
+    """A conversation on disk cannot be used."""
+
+
+class SessionNotFoundError(SessionError):
+    """There is no conversation of that name."""
+
+
+class SessionBusyError(SessionError):
+    """The conversation is open in another process."""
+
+
+class SessionFormatError(SessionError):
+    """The file is not a conversation, or was written by a newer homespec."""
 
 
 class CatalogError(HomespecError):

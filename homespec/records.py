@@ -34,10 +34,18 @@ Role = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation."""
+    """One turn of a conversation.
+
+    Attributes:
+        role: who says it.
+        content: its text.
+        token_ids: of an assistant's message, as they were generated: the same text can have several
+            tokenizations, and the KV cache holds this one. Ignored where they do not spell `content`.
+    """
 
     role: Role
     content: str
+    token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +212,7 @@ class GenerationStats:
 
     `tokens_per_second` counts the tokens after the first step over the time after the first step
     (`decode_seconds`); `ttft_seconds` is from the start of the request to the end of the first step.
+    `prefilled_tokens` are the prompt tokens that this request decoded; the others were in the KV cache.
     `text_kind` is what the router took the text for; `width_counts` how many decodes had each width.
     `speedup` is the estimate of the gain over plain decoding, by what a plain step costs at the same time; it
     leaves out the prompt.
@@ -211,6 +220,7 @@ class GenerationStats:
 
     prompt_tokens: int = 0
     reused_prompt_tokens: int = 0
+    prefilled_tokens: int = 0
     completion_tokens: int = 0
     ttft_seconds: float = 0.0
     prefill_seconds: float = 0.0

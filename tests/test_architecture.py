@@ -32,7 +32,15 @@ except SystemExit as end: assert end.code in (0, None), end.code
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["run", "--help"], ["models", "--help"], ["bench", "--help"], ["--version"]]
+    "arguments",
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["models", "--help"],
+        ["bench", "--help"],
+        ["sessions", "--help"],
+        ["--version"],
+    ],
 )
 def test_help_is_light(arguments: list[str]) -> None:
     heavy = {"llama_cpp", "numpy", "rich", "huggingface_hub", "gguf"}
@@ -41,6 +49,10 @@ def test_help_is_light(arguments: list[str]) -> None:
 
 def test_listing_models_imports_no_model_code() -> None:
     assert not imported_by(HELP.format(arguments=["models", "list"])) & {"llama_cpp", "numpy"}
+
+
+def test_listing_conversations_imports_no_model_code() -> None:
+    assert not imported_by(HELP.format(arguments=["sessions", "list"])) & {"llama_cpp", "numpy"}
 
 
 def test_planning_imports_no_model_code(tiny_target: Path) -> None:

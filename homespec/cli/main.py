@@ -23,6 +23,7 @@ _COMMANDS = {
     "calibrate": "Measure what decodes cost on this machine.",
     "models": "List, get, check and remove models.",
     "bench": "Measure what speculation gains on this machine.",
+    "sessions": "List, show and remove conversations.",
     "doctor": "Show how homespec sees this machine.",
 }
 

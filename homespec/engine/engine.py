@@ -19,7 +19,7 @@ from homespec.engine.calibrating import ensure_calibrated, leave_out_hopeless_dr
 from homespec.engine.control import Control
 from homespec.engine.corpus import index_files
 from homespec.engine.generation import Generation
-from homespec.engine.opening import open_models
+from homespec.engine.opening import OpenedModel, open_models
 from homespec.engine.preparing import Preparation, prepare
 from homespec.engine.routing import Routing
 from homespec.engine.session import Session
@@ -129,6 +129,12 @@ class Engine:
             return ()
         ngram: tuple[DrafterName, ...] = ("ngram",) if self._opened.uses_ngram else ()
         return ngram if self._opened.draft is None else (*ngram, "draft-model")
+
+    @property
+    def opened_models(self) -> dict[str, OpenedModel]:
+        """The models that are open now: `target`, and `draft` where there is one."""
+        draft = self._opened.draft
+        return {"target": self._opened.target} | ({} if draft is None else {"draft": draft})
 
     @property
     def vocabulary(self) -> Vocabulary:

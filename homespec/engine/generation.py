@@ -76,7 +76,7 @@ class Generation:
                 context_tokens=target.context.context_tokens,
             ),
         )
-        self._num_reused = 0
+        self._num_reused = self._num_prefilled = 0
         self._prefill_seconds = self._ttft_seconds = self._decode_seconds = 0.0
         self._major_faults = 0
         self._finish_reason: FinishReason = "interrupted"
@@ -128,7 +128,9 @@ class Generation:
         context, tokens = self._target.context, self._active.tokens
         self._num_reused = rewind(context, tokens)
         for start in range(self._num_reused, len(tokens) - 1, BATCH_TOKENS):
-            context.decode(tokens[start : min(start + BATCH_TOKENS, len(tokens) - 1)], rows="none")
+            piece = tokens[start : min(start + BATCH_TOKENS, len(tokens) - 1)]
+            context.decode(piece, rows="none")
+            self._num_prefilled += len(piece)
 
     @property
     def reply(self) -> Reply:
@@ -145,6 +147,8 @@ class Generation:
                 self.steps,
                 prompt_tokens=self._num_prompt_tokens,
                 reused_prompt_tokens=self._num_reused,
+                # The prompt's last token is decoded by the first step.
+                prefilled_tokens=self._num_prefilled + any(step.width for step in self.steps),
                 prefill_seconds=self._prefill_seconds,
                 ttft_seconds=self._ttft_seconds,
                 decode_seconds=self._decode_seconds,

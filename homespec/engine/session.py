@@ -45,4 +45,4 @@ class Session:
 
     def _conclude(self, question: Message, generation: Generation) -> None:
         self.last_reply = generation.reply
-        self.messages += [question, Message("assistant", self.last_reply.text)]
+        self.messages += [question, Message("assistant", self.last_reply.text, self.last_reply.token_ids)]

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from homespec.contracts import Rows
-from homespec.errors import CacheRollbackError, DecodeAbortedError, DecodeError
-from homespec.runtime import binding
+from homespec.errors import (
+    CacheFileError,
+    CacheRollbackError,
+    DecodeAbortedError,
+    DecodeError,
+    ForeignCacheError,
+)
+from homespec.runtime import binding, kv_binding
+from homespec.runtime.kv_file import check_sealed, write_sealed
 from homespec.runtime.model import LlamaModel
 
 BATCH_TOKENS = 512
@@ -50,6 +59,7 @@ class LlamaContext:
         self._abort = abort or binding.AbortFlag()
         self._context_tokens = context_tokens
         self._max_rows = max_rows
+        self.kv_type = kv_type
         self._cached: list[int] = []
         self._handle = binding.new_context(
             model.handle,
@@ -126,6 +136,58 @@ class LlamaContext:
         # A sliding-window cache may have overwritten old positions; only those the window has left may miss.
         needed_from = max(0, num_tokens - self._window) if self._window else 0
         return num_tokens == 0 or binding.first_position(self._handle) <= needed_from
+
+    @property
+    def num_state_bytes(self) -> int:
+        """What the KV cache takes on disk, but for a few hundred bytes."""
+        return kv_binding.sequence_bytes(self._handle)
+
+    def save(self, path: Path, owner: Mapping[str, str]) -> int:
+        """Writes the KV cache, with its tokens, to a file that `load` reads; atomically.
+
+        Args:
+            path: of the file.
+            owner: what it belongs to; `load` insists on the same.
+
+        Returns:
+            Bytes of the file.
+
+        Raises:
+            CacheFileError: it could not be written.
+        """
+        write = functools.partial(kv_binding.save_sequence, self._handle, tokens=self._cached)
+        return write_sealed(path, owner, len(self._cached), write)
+
+    def load(self, path: Path, owner: Mapping[str, str]) -> int:
+        """Replaces the KV cache by the one in a file, bit by bit as it was saved.
+
+        The context may have another size than that one had, as long as the tokens find room.
+
+        Returns:
+            How many tokens the KV cache holds now.
+
+        Raises:
+            FileNotFoundError: there is no file.
+            CacheFileError: it cannot be used; the KV cache is empty.
+            ForeignCacheError: it belongs to something else; the KV cache is empty.
+        """
+        self.truncate(0)
+        num_tokens = check_sealed(path, owner)
+        if num_tokens > self._context_tokens:
+            raise ForeignCacheError(
+                f"The KV cache {path.name} holds {num_tokens:,} tokens and the context only "
+                f"{self._context_tokens:,}; it was not used."
+            )
+        tokens = kv_binding.load_sequence(self._handle, path, num_tokens)
+        if (
+            tokens is None
+            or len(tokens) != num_tokens
+            or binding.last_position(self._handle) != num_tokens - 1
+        ):
+            binding.clear_memory(self._handle)
+            raise CacheFileError(f"llama.cpp cannot read the KV cache {path.name}; it was not used.")
+        self._cached.extend(tokens)
+        return num_tokens
 
     def set_threads(self, num_threads: int, num_batch_threads: int) -> None:
         """Changes how many threads later decodes of one token, and of several, run on."""

@@ -1,4 +1,4 @@
-"""Where homespec keeps what it measured, and how it writes there."""
+"""Where homespec keeps what it measured and what was said, and how it writes there."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ def state_directory() -> Path:
     """`HOMESPEC_STATE`, or homespec's directory in the XDG state home; it need not exist."""
     named = os.environ.get(STATE_VARIABLE)
     return Path(named).expanduser() if named else platformdirs.user_state_path("homespec")
+
+
+def cache_directory() -> Path:
+    """For what can be made again: below `HOMESPEC_STATE`, or homespec's directory in the XDG cache home."""
+    named = os.environ.get(STATE_VARIABLE)
+    return Path(named).expanduser() / "cache" if named else platformdirs.user_cache_path("homespec")
 
 
 def write_atomically(path: Path, text: str) -> None:

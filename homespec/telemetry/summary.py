@@ -10,11 +10,12 @@ from homespec.records import GenerationStats, StepRecord
 from homespec.telemetry.process import ProcessMemory
 
 
-def summarize(
+def summarize(  # noqa: PLR0913 - one for each figure that is not in the steps
     steps: Sequence[StepRecord],
     *,
     prompt_tokens: int,
     reused_prompt_tokens: int,
+    prefilled_tokens: int,
     prefill_seconds: float,
     ttft_seconds: float,
     decode_seconds: float,
@@ -29,6 +30,7 @@ def summarize(
         steps: at least none.
         prompt_tokens: of which `reused_prompt_tokens` were in the KV cache already.
         reused_prompt_tokens: see there.
+        prefilled_tokens: of the prompt, decoded by this request.
         prefill_seconds: decoding the rest of the prompt.
         ttft_seconds: from the request to the end of the first step.
         decode_seconds: from there to the end of the last step.
@@ -45,6 +47,7 @@ def summarize(
     return GenerationStats(
         prompt_tokens=prompt_tokens,
         reused_prompt_tokens=reused_prompt_tokens,
+        prefilled_tokens=prefilled_tokens,
         completion_tokens=sum(len(step.tokens) for step in steps),
         ttft_seconds=ttft_seconds,
         prefill_seconds=prefill_seconds,
