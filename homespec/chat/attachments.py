@@ -47,7 +47,7 @@ def expand(text: str) -> Expanded:
         path = Path(name).expanduser()
         if not path.exists() and not quoted and not ("/" in name or "." in name.strip(".")):
             return match[0]
-        files[path] = _read(path)
+        files[path] = read_text(path)
         return f"{name}{rest}"
 
     prompt = _REFERENCE.sub(replace, text)
@@ -63,7 +63,13 @@ def _split_path(text: str) -> tuple[str, str]:
     return (bare, text[len(bare) :]) if bare else (text, "")
 
 
-def _read(path: Path) -> str:
+def read_text(path: str | Path) -> str:
+    """The text of a file that the user names.
+
+    Raises:
+        ConfigError: there is none, or it is too large, or no text.
+    """
+    path = Path(path).expanduser()
     plain_at = f"Write \\@{path} if you mean the text itself."
     try:
         if path.is_dir():

@@ -18,7 +18,7 @@ def status_line(reply: Reply, width: int) -> str:
     parts = [
         (3, _drafting(reply)),
         (1, _speed(stats)),
-        (2, f"context {short_count(used)}/{short_count(size)} ({used / size:.0%})"),
+        (2, f"ctx {short_count(used)}/{short_count(size)}"),
     ]
     if stats.num_steps:
         parts.append((4, f"first token {format_seconds(stats.ttft_seconds)}"))
@@ -43,10 +43,7 @@ def _drafting(reply: Reply) -> str:
     if not stats.num_drafts:
         return f"{reply.drafter}: nothing to draft"
     length = stats.num_draft_tokens / stats.num_drafts
-    return (
-        f"{reply.drafter} x{length:.1f}, "
-        f"{stats.num_accepted_tokens}/{stats.num_draft_tokens} accepted ({stats.acceptance_rate:.0%})"
-    )
+    return f"{reply.drafter} x{length:.1f}, {stats.acceptance_rate:.0%} of {stats.num_draft_tokens} accepted"
 
 
 def _speed(stats: GenerationStats) -> str:
@@ -62,10 +59,10 @@ def why_no_drafts(plan: PlanSummary) -> str:
 
 
 def short_count(number: int) -> str:
-    """1.9k for 1,930; 812 for itself."""
-    if number < 1000:
+    """812, 4096, 32.8k, 131k."""
+    if number < 10_000:
         return str(number)
-    return f"{number / 1000:.1f}k".replace(".0k", "k") if number < 99_950 else f"{number / 1000:.0f}k"
+    return f"{number / 1000:.1f}k" if number < 99_950 else f"{number / 1000:.0f}k"
 
 
 def prompt_text(used_tokens: int, context_tokens: int, width: int) -> str:
@@ -102,7 +99,10 @@ def stats_table(reply: Reply, display_share: float | None) -> list[tuple[str, st
     rows += [
         ("drafting, target, choosing", ", ".join(map(format_seconds, spent))),
         ("kind of text", stats.text_kind or "-"),
-        ("memory", f"{format_bytes(stats.rss_anon_bytes + stats.rss_file_bytes)}, {stats.major_faults:,} disk reads"),
+        (
+            "memory",
+            f"{format_bytes(stats.rss_anon_bytes + stats.rss_file_bytes)}, {stats.major_faults:,} disk reads",
+        ),
     ]
     if display_share is not None:
         rows.append(("display", f"{display_share:.1%} of the time"))

@@ -27,8 +27,8 @@ def inline(source: str, *, growing: bool = False) -> Text:
 
     Args:
         source: Markdown without block structure.
-        growing: more will follow. Emphasis or code that is still open is shown as if it ended here, so that the
-            text does not jump when the end arrives.
+        growing: more will follow. Emphasis or code that is still open is shown as if it ended here, so that
+            the text does not jump when the end arrives.
     """
     tokens = _children(source)
     if growing:

@@ -15,7 +15,7 @@ _NUMBERS = {
     for field in dataclasses.fields(SamplingParams)
     if field.name not in ("logit_bias", "seed")
 }
-_ALIASES = {"temp": "temperature", "tokens": "max_tokens", "max-tokens": "max_tokens"}
+_ALIASES = {"temp": "temperature", "tokens": "max_tokens"}
 NAMES = (*_NUMBERS, "max_tokens", "seed", "stop", "verifier")
 
 
@@ -36,12 +36,12 @@ class Parameters:
 
         Args:
             name: one of `NAMES`, with dashes or underscores.
-            value: as text; `off` where a parameter has a value for that; several stop texts are separated by ` | `.
+            value: as text; `off` where a parameter has a value for that; ` | ` separates several stop texts.
 
         Raises:
             ConfigError: there is no such parameter, or the value is out of its range.
         """
-        name = _ALIASES.get(name, name).replace("-", "_")
+        name = self.known(name)
         match name:
             case "seed":
                 seed = None if value in ("off", "random", "new") else _number(name, value, "int")
@@ -57,14 +57,22 @@ class Parameters:
                 return self._with(stop=texts)
             case "verifier":
                 if value not in (*get_args(VerifierName), "off"):
-                    raise ConfigError(f"{value!r} is no verifier.", hint=f"Name one of {', '.join(get_args(VerifierName))}.")
+                    raise ConfigError(
+                        f"{value!r} is no verifier.", hint=f"Name one of {', '.join(get_args(VerifierName))}."
+                    )
                 return self._with(verifier=None if value == "off" else value)
             case _ if name in _NUMBERS:
                 number = _number(name, value, str(_NUMBERS[name]))
-                sampling = dataclasses.replace(self.request.sampling, **{name: number})
+                sampling = dataclasses.replace(self.request.sampling, **{name: number})  # type: ignore[arg-type]
                 check_params(sampling)
                 return self._with(sampling=sampling)
         raise ConfigError(f"There is no parameter {name!r}.", hint=f"Name one of {', '.join(NAMES)}.")
+
+    @staticmethod
+    def known(name: str) -> str:
+        """The name of a parameter that may be written with dashes, or shortened."""
+        name = name.lower().replace("-", "_")
+        return _ALIASES.get(name, name)
 
     def _with(self, **changes: object) -> Parameters:
         return dataclasses.replace(self, request=dataclasses.replace(self.request, **changes))  # type: ignore[arg-type]

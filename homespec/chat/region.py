@@ -12,8 +12,8 @@ from homespec.chat.lines import Row
 class Region:
     """Draws rows so that they can be drawn over, sending only what has changed.
 
-    The cursor rests behind the last row. Nothing else may write meanwhile; what the user types ahead, and a change
-    of the terminal's size, move lines in ways that nobody can know: then `freeze` leaves everything where it is.
+    The cursor rests behind the last row. Nothing else may write meanwhile. What the user types ahead, and a
+    change of the terminal's size, move rows in ways that nobody can know: `freeze` then leaves them alone.
 
     Attributes:
         write: sends text to the terminal.

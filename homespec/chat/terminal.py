@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import fcntl
 import logging
+import signal
 import sys
 import termios
 from collections.abc import Iterable, Mapping
@@ -36,12 +37,14 @@ class Terminal:
         notes: where notices go: standard output too if that is a terminal, else standard error.
         can_redraw: what was written may be drawn over.
         is_interactive: somebody can be asked.
+        is_plain: no colours, no styles, nothing drawn over, whatever it is connected to.
     """
 
     answers: Console
     notes: Console
     can_redraw: bool
     is_interactive: bool
+    is_plain: bool
     _held: list[str] | None = field(default=None, init=False)
 
     @property
@@ -75,11 +78,33 @@ class Terminal:
         """A note that is only for those who want it."""
         self.note(text, "dim")
 
+    def warn(self, text: str) -> None:
+        """A note that should not be overlooked."""
+        self.note(text, "yellow")
+
+    def ask(self, question: str) -> str:
+        """The user's answer; empty for Ctrl-C and Ctrl-D."""
+        self.notes.print(question, end="", markup=False, highlight=False)
+        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return sys.stdin.readline()
+        except KeyboardInterrupt:
+            return ""
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
     def error(self, error: HomespecError) -> None:
         """One sentence, and what to do."""
         self.note(Text.assemble(("Error: ", "bold red"), harmless(error.message)))
         if error.hint:
             self.note(Text.assemble(("Hint: ", "bold"), harmless(error.hint)))
+
+    def legend(self, styles: Iterable[tuple[str, str]]) -> None:
+        """Says how text is tinted by its origin."""
+        names = [part for name, style in styles for part in ((name, style), " ")]
+        self.note(
+            Text.assemble("Accepted from: ", *names, "| not tinted: the target's own. /spec show ends it.")
+        )
 
     def table(self, rows: Iterable[tuple[str, str]]) -> None:
         """Pairs of a name and a value or explanation; below each other where the terminal is narrow."""
@@ -124,6 +149,7 @@ def open_terminal(environment: Mapping[str, str], *, plain: bool) -> Terminal:
         notes=answers if on_terminal else errors,
         can_redraw=on_terminal and not plain,
         is_interactive=sys.stdin.isatty(),
+        is_plain=plain,
     )
 
 
@@ -162,4 +188,3 @@ class NoteHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
         self._terminal.note(harmless(self.format(record)))
-

@@ -13,8 +13,8 @@ class ThinkSplitter:
     """Cuts streamed text at `<think>` and `</think>`.
 
     Attributes:
-        thinking: whether the text is inside of them now; true from the start where the chat template opened the
-            block in the prompt.
+        thinking: whether the text is inside of them now; true from the start where the chat template opened
+            the block in the prompt.
     """
 
     thinking: bool = False

@@ -12,8 +12,8 @@ from homespec.records import StepRecord
 class Origins:
     """Tells for streamed text, token by token, which drafter proposed it.
 
-    Text lags behind tokens (unfinished characters, possible stop strings), and pieces of it are no tokens; both
-    are decoded the same way, so that characters can be counted off.
+    Text lags behind tokens (unfinished characters, possible stop strings), and pieces of it are no tokens;
+    both are decoded the same way, so that characters can be counted off.
     """
 
     def __init__(self, token_bytes: Callable[[int], bytes]) -> None:
@@ -30,7 +30,7 @@ class Origins:
                     self._waiting.append((text, origin))
 
     def split(self, piece: str) -> Iterator[tuple[str, str]]:
-        """The next piece of the text in parts: text and the drafter that proposed it, empty for the target."""
+        """The next piece of text in parts, each with the drafter that proposed it; empty for the target."""
         while piece and self._waiting:
             text, origin = self._waiting.popleft()
             taken = text[: len(piece)]

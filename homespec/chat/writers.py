@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from homespec.chat.lines import Block, MarkdownLines, Prose, Row
 from homespec.chat.region import Region
-from homespec.chat.terminal import Terminal, harmless
+from homespec.chat.terminal import Terminal, harmless, is_light, typed_ahead_bytes
 
 Clock = Callable[[], float]
 
@@ -114,9 +115,7 @@ class TintedWriter(PlainWriter):
         self._last = text[-1:] or self._last
         style = Style.parse(origin_style(self._terminal, origin) if origin else "none")
         with self._terminal.answers.capture() as capture:
-            self._terminal.answers.print(
-                Text(harmless(text), style), end="", soft_wrap=True, highlight=False
-            )
+            self._terminal.answers.print(Text(harmless(text), style), end="", soft_wrap=True, highlight=False)
         self.pacer.run(lambda: self._terminal.write(capture.get()), now=True)
 
 
@@ -250,6 +249,25 @@ class MarkdownWriter:
                 kept.append(row)
             self._last_was_blank = blank
         return kept
+
+
+def make_writer(terminal: Terminal, *, show_thinking: bool, tint: bool) -> PlainWriter | MarkdownWriter:
+    """What suits the terminal.
+
+    Args:
+        terminal: where to.
+        show_thinking: as well.
+        tint: show what a drafter proposed; the text is then shown as it is.
+    """
+    if not terminal.can_redraw:
+        announce = terminal.answers.file.isatty()
+        return PlainWriter(terminal, show_thinking=show_thinking, announce=announce)
+    if tint:
+        return TintedWriter(terminal, show_thinking=True, announce=True)
+    theme = "ansi_light" if is_light(os.environ) else "ansi_dark"
+    return MarkdownWriter(
+        terminal, show_thinking=show_thinking, code_theme=theme, typed_ahead=typed_ahead_bytes
+    )
 
 
 def last_rows(rows: list[Row], columns: int, room: int) -> list[Row]:
