@@ -59,7 +59,7 @@ def show(name: str, as_json: bool) -> None:
     if as_json:
         _print_json(to_json(reading.conversation))
     else:
-        click.echo(to_markdown(reading.conversation), nl=False)
+        click.echo(_encodable(to_markdown(reading.conversation)), nl=False)
 
 
 @group.command()
@@ -88,4 +88,9 @@ def _shown(text: str) -> str:
 
 
 def _print_json(data: dict[str, Any]) -> None:
-    click.echo(json.dumps(data, ensure_ascii=False))
+    click.echo(_encodable(json.dumps(data, ensure_ascii=False)))
+
+
+def _encodable(text: str) -> str:
+    """Without unpaired surrogates, which a pipe with bytes of no encoding leaves in a message."""
+    return text.encode("utf-8", "replace").decode()

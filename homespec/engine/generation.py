@@ -19,7 +19,7 @@ from homespec.records import FinishReason, PlanSummary, Reply, RequestParams, St
 from homespec.runtime.context import BATCH_TOKENS
 from homespec.sampling import Sampling
 from homespec.telemetry.process import count_major_faults, read_process_memory
-from homespec.telemetry.summary import summarize
+from homespec.telemetry.summary import Prefill, summarize
 
 
 class Generation:
@@ -151,11 +151,13 @@ class Generation:
             seed=self._params.sampling.seed,
             stats=summarize(
                 self.steps,
-                prompt_tokens=self._num_prompt_tokens,
-                reused_prompt_tokens=self._num_reused,
-                # The prompt's last token is decoded by the first step.
-                prefilled_tokens=self._num_prefilled + any(step.width for step in self.steps),
-                prefill_seconds=self._prefill_seconds,
+                prefill=Prefill(
+                    prompt_tokens=self._num_prompt_tokens,
+                    reused_tokens=self._num_reused,
+                    # The prompt's last token is decoded by the first step.
+                    decoded_tokens=self._num_prefilled + any(step.width for step in self.steps),
+                    seconds=self._prefill_seconds,
+                ),
                 ttft_seconds=self._ttft_seconds,
                 decode_seconds=self._decode_seconds,
                 memory=read_process_memory(),

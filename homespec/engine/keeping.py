@@ -36,15 +36,16 @@ def keep_cache(engine: Engine, files: KvFiles, session_id: str) -> str | None:
     Returns:
         A sentence when something was not kept; None when all was.
     """
-    for role, model in engine.opened_models.items():
-        path, num_bytes = files.path(session_id, role), model.context.num_state_bytes
-        if not files.make_room(num_bytes, keep=path):
-            return (
-                f"The KV cache was not kept: it takes {format_bytes(num_bytes)}, "
-                f"and all of them may take {format_bytes(files.limit_bytes)}."
-            )
+    models = {role: model for role, model in engine.opened_models.items() if model.context.num_cached_tokens}
+    num_bytes = sum(model.context.num_state_bytes for model in models.values())
+    if not files.make_room(num_bytes, session_id):
+        return (
+            f"The KV cache was not kept: it takes {format_bytes(num_bytes)}, "
+            f"and all of them may take {format_bytes(files.limit_bytes)}."
+        )
+    for role, model in models.items():
         try:
-            model.context.save(path, _owner(model))
+            model.context.save(files.path(session_id, role), _owner(model))
         except CacheFileError as error:
             return error.message
     return None

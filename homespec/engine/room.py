@@ -23,13 +23,11 @@ CountTokens = Callable[[Sequence[Message]], int]
 
 CutPolicy = Literal["drop", "summarize"]
 
-SUMMARY_TOKENS = 256
-"""The most that a summary takes."""
-
 # What is left in use after a cut, of all that a prompt may take: each cut costs a prefill of what follows it.
 LOW_SHARE = 0.6
 # The reply is expected to be no longer than this share of the context, and this many tokens.
 _RESERVE_SHARE, _MOST_RESERVE_TOKENS = 1 / 8, 1024
+_SUMMARY_SHARE, _MOST_SUMMARY_TOKENS = 1 / 8, 256
 
 
 def reply_reserve(context_tokens: int, max_tokens: int | None = None) -> int:
@@ -41,6 +39,15 @@ def reply_reserve(context_tokens: int, max_tokens: int | None = None) -> int:
     """
     usual = min(int(context_tokens * _RESERVE_SHARE), _MOST_RESERVE_TOKENS)
     return max(1, usual if max_tokens is None else min(max_tokens, usual))
+
+
+def summary_tokens(context_tokens: int) -> int:
+    """The most tokens that a summary may take.
+
+    Args:
+        context_tokens: what the context holds.
+    """
+    return min(int(context_tokens * _SUMMARY_SHARE), _MOST_SUMMARY_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +143,7 @@ def choose_cut(
         summary = conversation.summary if policy == "drop" else ""
         prompt = apply(conversation, ContextCut(num_turns, summary)).prompt(text)
         use = context_use(prompt, count, context_tokens, reserve_tokens)
-        extra = SUMMARY_TOKENS if policy == "summarize" else 0
+        extra = summary_tokens(context_tokens) if policy == "summarize" else 0
         return replace(use, prompt_tokens=use.prompt_tokens + extra)
 
     fewest, most = conversation.num_cut_turns + 1, len(conversation.turns)

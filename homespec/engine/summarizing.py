@@ -6,12 +6,10 @@ from dataclasses import replace
 
 from homespec.engine.engine import Engine
 from homespec.engine.generation import Generation
-from homespec.engine.room import SUMMARY_TOKENS, Cut
+from homespec.engine.room import Cut, summary_tokens
 from homespec.records import RequestParams, SamplingParams
 from homespec.sessions.conversation import SUMMARY_QUESTION, Conversation
 from homespec.sessions.thinking import without_thinking
-
-_FEWEST_TOKENS = 64
 
 
 def start_summary(engine: Engine, conversation: Conversation, cut: Cut) -> Generation | None:
@@ -29,11 +27,11 @@ def start_summary(engine: Engine, conversation: Conversation, cut: Cut) -> Gener
     """
     leaving = replace(conversation, turns=conversation.turns[: cut.num_turns])
     tokens = engine.chat_tokens(leaving.prompt(SUMMARY_QUESTION))
-    room = engine.context_tokens - len(tokens)
-    if room < _FEWEST_TOKENS:
+    limit = summary_tokens(engine.context_tokens)
+    if len(tokens) + limit > engine.context_tokens:
         return None
     # Greedy, so that the same conversation goes on in the same way.
-    params = RequestParams(SamplingParams(temperature=0), max_tokens=min(SUMMARY_TOKENS, room))
+    params = RequestParams(SamplingParams(temperature=0), max_tokens=limit)
     return engine.generate(tokens, params)
 
 

@@ -161,23 +161,25 @@ class LlamaContext:
     def load(self, path: Path, owner: Mapping[str, str]) -> int:
         """Replaces the KV cache by the one in a file, bit by bit as it was saved.
 
-        The context may have another size than that one had, as long as the tokens find room.
+        The context may have another size than that one had, as long as the tokens find room. The cells of a
+        sliding window are packed, so that several threads share its work in another way, and later logits
+        are rounded as differently as between decodes of different widths. Other caches give the very logits.
 
         Returns:
             How many tokens the KV cache holds now.
 
         Raises:
             FileNotFoundError: there is no file.
-            CacheFileError: it cannot be used; the KV cache is empty.
-            ForeignCacheError: it belongs to something else; the KV cache is empty.
+            ForeignCacheError: it belongs to something else, or is too long.
+            CacheFileError: it is damaged. The KV cache is as before, but empty where llama.cpp found out.
         """
-        self.truncate(0)
         num_tokens = check_sealed(path, owner)
         if num_tokens > self._context_tokens:
             raise ForeignCacheError(
                 f"The KV cache {path.name} holds {num_tokens:,} tokens and the context only "
                 f"{self._context_tokens:,}; it was not used."
             )
+        self.truncate(0)
         tokens = kv_binding.load_sequence(self._handle, path, num_tokens)
         if (
             tokens is None

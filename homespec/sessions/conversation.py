@@ -110,7 +110,8 @@ def apply(conversation: Conversation, event: Event) -> Conversation:  # noqa: C9
     """The conversation after an event.
 
     Raises:
-        ValueError: the event cannot happen here: a second start, or a reply without a question.
+        ValueError: the event cannot happen here: a second start, a reply without a question, a blank title,
+            or a cut of more turns than there are.
     """
     match event:
         case Start():
@@ -134,6 +135,8 @@ def apply(conversation: Conversation, event: Event) -> Conversation:  # noqa: C9
         case SettingsChange():
             return replace(conversation, settings={**conversation.settings, **event.settings})
         case TitleChange():
+            if not event.title.strip():
+                raise ValueError("a title without a letter")
             return replace(conversation, title=event.title)
         case ContextCut():
             if not 0 <= event.num_turns <= len(conversation.turns):
@@ -164,6 +167,6 @@ def _without_last_turn(conversation: Conversation) -> Conversation:
 
 
 def title_of(first: UserTurn) -> str:
-    """The beginning of a conversation's first message, in one line."""
-    line = " ".join((first.typed or first.text).split())
+    """The beginning of a conversation's first message, in one line; never empty."""
+    line = " ".join((first.typed or first.text).split()) or "(blank)"
     return line if len(line) <= _TITLE_CHARACTERS else line[: _TITLE_CHARACTERS - 1].rstrip() + "…"

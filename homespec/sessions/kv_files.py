@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
+import time
 from pathlib import Path
 
 from homespec.runtime.state import cache_directory
 
 DEFAULT_LIMIT_BYTES = 2 << 30
 _SUFFIX = ".kv"
+_REMAINS_SECONDS = 3600
 
 
 class KvFiles:
@@ -39,19 +42,21 @@ class KvFiles:
         """What all files take."""
         return sum(num_bytes for _, num_bytes, _ in self._all())
 
-    def make_room(self, num_bytes: int, keep: Path) -> bool:
-        """Removes files until one more has room.
+    def make_room(self, num_bytes: int, session_id: str) -> bool:
+        """Removes files until those of a conversation have room.
 
         Args:
-            num_bytes: size of the new file.
-            keep: where it goes: what it replaces does not count.
+            num_bytes: of all that will be kept of the conversation.
+            session_id: of the conversation; what is kept of it now will be replaced, and does not count.
 
         Returns:
             False where it is larger than the limit by itself; nothing is removed then.
         """
+        self._remove_remains()
         if num_bytes > self.limit_bytes:
             return False
-        others = sorted(known for known in self._all() if known[2] != keep)
+        own = set(self._paths(session_id))
+        others = sorted(known for known in self._all() if known[2] not in own)
         total = sum(size for _, size, _ in others)
         for _, size, path in others:
             if total + num_bytes <= self.limit_bytes:
@@ -72,8 +77,18 @@ class KvFiles:
 
     def remove(self, session_id: str) -> None:
         """Removes what was kept of a conversation."""
-        for path in self.directory.glob(f"{session_id}.*{_SUFFIX}"):
+        for path in self._paths(session_id):
             self.discard(path)
+
+    def _paths(self, session_id: str) -> list[Path]:
+        return list(self.directory.glob(f"{glob.escape(session_id)}.*{_SUFFIX}"))
+
+    def _remove_remains(self) -> None:
+        """Removes what was being written when a process was killed. Nobody writes one file for an hour."""
+        for path in self.directory.glob(f".*{_SUFFIX}.*"):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _REMAINS_SECONDS:
+                    path.unlink()
 
     def _all(self) -> list[tuple[float, int, Path]]:
         """Time of last use, size and path of every file."""

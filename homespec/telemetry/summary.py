@@ -4,19 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from homespec.records import GenerationStats, StepRecord
 from homespec.telemetry.process import ProcessMemory
 
 
-def summarize(  # noqa: PLR0913 - one for each figure that is not in the steps
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """How the prompt of one request was read.
+
+    Attributes:
+        prompt_tokens: of the prompt.
+        reused_tokens: of it that were in the KV cache already.
+        decoded_tokens: of it that this request decoded.
+        seconds: from the request to the first step.
+    """
+
+    prompt_tokens: int
+    reused_tokens: int
+    decoded_tokens: int
+    seconds: float
+
+
+def summarize(
     steps: Sequence[StepRecord],
     *,
-    prompt_tokens: int,
-    reused_prompt_tokens: int,
-    prefilled_tokens: int,
-    prefill_seconds: float,
+    prefill: Prefill,
     ttft_seconds: float,
     decode_seconds: float,
     memory: ProcessMemory,
@@ -28,10 +43,7 @@ def summarize(  # noqa: PLR0913 - one for each figure that is not in the steps
 
     Args:
         steps: at least none.
-        prompt_tokens: of which `reused_prompt_tokens` were in the KV cache already.
-        reused_prompt_tokens: see there.
-        prefilled_tokens: of the prompt, decoded by this request.
-        prefill_seconds: decoding the rest of the prompt.
+        prefill: how the prompt was read.
         ttft_seconds: from the request to the end of the first step.
         decode_seconds: from there to the end of the last step.
         memory: of this process, after the last step.
@@ -45,12 +57,12 @@ def summarize(  # noqa: PLR0913 - one for each figure that is not in the steps
     # The first step belongs to the time to first token, so its tokens are not counted against the rest.
     tokens_after_first = sum(len(step.tokens) for step in steps[1:])
     return GenerationStats(
-        prompt_tokens=prompt_tokens,
-        reused_prompt_tokens=reused_prompt_tokens,
-        prefilled_tokens=prefilled_tokens,
+        prompt_tokens=prefill.prompt_tokens,
+        reused_prompt_tokens=prefill.reused_tokens,
+        prefilled_tokens=prefill.decoded_tokens,
         completion_tokens=sum(len(step.tokens) for step in steps),
         ttft_seconds=ttft_seconds,
-        prefill_seconds=prefill_seconds,
+        prefill_seconds=prefill.seconds,
         decode_seconds=decode_seconds,
         tokens_per_second=tokens_after_first / decode_seconds if tokens_after_first else None,
         num_steps=len(steps),

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from homespec.engine.room import (
     LOW_SHARE,
-    SUMMARY_TOKENS,
     ContextUse,
     choose_cut,
     context_use,
     reply_reserve,
+    summary_tokens,
 )
 from homespec.errors import ContextOverflowError
 from homespec.records import Message
@@ -92,7 +92,7 @@ def test_a_summary_is_counted_and_an_earlier_one_kept_by_drop_alone() -> None:
     )
     summed = choose_cut(led, "new!", count, 1000, 100, "summarize")
     without = count(apply(led, ContextCut(summed.num_turns, "")).prompt("new!"))
-    assert summed.use.prompt_tokens == without + SUMMARY_TOKENS
+    assert summed.use.prompt_tokens == without + summary_tokens(1000)
     assert summed.num_turns > dropped.num_turns
 
 
@@ -111,7 +111,7 @@ def test_a_cut_always_fits_or_nothing_does(
         cut = choose_cut(led, text, count, context_tokens, reserve, policy)  # type: ignore[arg-type]
     except ContextOverflowError:
         everything = apply(led, ContextCut(len(led.turns), "" if policy == "summarize" else None))
-        extra = SUMMARY_TOKENS if policy == "summarize" else 0
+        extra = summary_tokens(context_tokens) if policy == "summarize" else 0
         assert not lengths or count(everything.prompt(text)) + extra + reserve > context_tokens
         return
     assert cut.use.fits

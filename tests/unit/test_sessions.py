@@ -339,7 +339,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner = CliRunner()
     assert runner.invoke(cli, ["sessions", "list"]).stderr == "No conversations yet.\n"
     with led(tmp_path / "sessions", "Hello \x1b[31m there") as log:
-        pass
+        log.append(UserTurn("bytes \udce9"))
     name = log.conversation.id
     listed = runner.invoke(cli, ["sessions", "list"]).stdout
     assert name in listed
