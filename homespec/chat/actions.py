@@ -113,7 +113,7 @@ def context(chat: Chat, _argument: str) -> None:
         ("KV cache", f"{cached:,} tokens need not be read again"),
     ]
     if conversation.num_cut_turns:
-        how = "summarized" if conversation.summary else "left out"
+        how = "left out; a summary stands for them" if conversation.summary else "left out"
         rows.insert(4, ("", f"{conversation.num_cut_turns} older ones {how}"))
     chat.terminal.table(rows)
 

@@ -51,6 +51,7 @@ class Chat:
         show_thinking: whether thinking is shown.
         default: what the next prompt begins with.
         last_reply: of this process.
+        told_reason: the last reason code that was explained.
         display_share: the part of its time that went into drawing.
         exit_code: set to leave.
     """
@@ -94,7 +95,7 @@ class Chat:
         self._presses = Presses()
         self._used_tokens = 0
         self._num_regenerated = 0
-        self._told_reason = "on"
+        self.told_reason = "on"
 
     @property
     def conversation(self) -> Conversation:
@@ -213,9 +214,9 @@ class Chat:
 
     def _explain(self, plan: PlanSummary) -> None:
         """Says why there are no drafts, where that is news."""
-        if plan.reason != self._told_reason and (why := why_no_drafts(plan)):
+        if plan.reason != self.told_reason and (why := why_no_drafts(plan)):
             self.terminal.quiet(why)
-        self._told_reason = plan.reason
+        self.told_reason = plan.reason
 
     def make_writer(self) -> PlainWriter | MarkdownWriter:
         """For the next reply."""

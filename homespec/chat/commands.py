@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from homespec.chat import actions, settings_actions
+from homespec.chat import actions, choices
 from homespec.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,13 +41,12 @@ def _help(chat: Chat, _argument: str) -> None:
 
 COMMANDS = (
     Command("/help", "", "Show this.", _help),
-    Command("/model", "[NAME]", "Show the models, or go on with another one.", settings_actions.model),
-    Command("/draft", "[auto|off|ngram|NAME]", "Show or change who drafts.", settings_actions.draft),
-    Command("/spec", "[on|off|auto|show]", "Draft always, never, or where it pays; tint drafts.",
-            settings_actions.spec),
-    Command("/set", "[NAME VALUE]", "Show or change how replies are sampled.", settings_actions.set_parameter),
-    Command("/system", "[TEXT|@FILE|off]", "Show or change the system message.", settings_actions.system),
-    Command("/think", "[show|hide]", "Show or fold the model's thinking.", settings_actions.think),
+    Command("/model", "[NAME]", "Show the models, or go on with another one.", choices.model),
+    Command("/draft", "[auto|off|ngram|NAME]", "Show or change who drafts.", choices.draft),
+    Command("/spec", "[on|off|auto|show]", "Draft always, never, where it pays; tint drafts.", choices.spec),
+    Command("/set", "[NAME VALUE]", "Show or change how replies are sampled.", choices.set_parameter),
+    Command("/system", "[TEXT|@FILE|off]", "Show or change the system message.", choices.system),
+    Command("/think", "[show|hide]", "Show or fold the model's thinking.", choices.think),
     Command("/edit", "[TEXT]", "Write the next message in $EDITOR.", actions.edit),
     Command("/regen", "", "Ask for another reply to the last message.", actions.regenerate),
     Command("/undo", "", "Take the last message and its reply back.", actions.undo),

@@ -16,7 +16,7 @@ def status_line(reply: Reply, width: int) -> str:
     stats = reply.stats
     used, size = stats.prompt_tokens + stats.completion_tokens, reply.plan.context_tokens
     parts = [
-        (3, _drafting(reply)),
+        (0, _drafting(reply)),
         (1, _speed(stats)),
         (2, f"ctx {short_count(used)}/{short_count(size)}"),
     ]
@@ -25,11 +25,9 @@ def status_line(reply: Reply, width: int) -> str:
     if ending := _ENDINGS.get(reply.finish_reason):
         parts.insert(0, (0, ending))
     shown = [part for part in parts if part[1]]
-    line = " | ".join(text for _, text in shown)
-    # The reason why nothing is drafted always stays, so that nobody has to guess.
-    while len(line) > width and len(shown) > 1:
-        shown.remove(max(shown, key=lambda part: part[0] if part[1] != _drafting(reply) else -1))
-        line = " | ".join(text for _, text in shown)
+    # How the reply ended, and why nothing is drafted, always stay, so that nobody has to guess.
+    while len(line := " | ".join(text for _, text in shown)) > width and (least := max(shown))[0]:
+        shown.remove(least)
     return line
 
 

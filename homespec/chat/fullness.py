@@ -47,8 +47,8 @@ class Fullness:
         # Whether anything helps is found before the user is asked.
         choose_cut(conversation, text, chat.count, size, chat.reserve)
         chat.terminal.warn(
-            f"The context is full: it holds {size:,} tokens; the prompt would have {use.prompt_tokens:,}, and the "
-            f"reply needs about {use.reserve_tokens:,}."
+            f"The context is full: it holds {size:,} tokens; the prompt would have {use.prompt_tokens:,}, "
+            f"and the reply needs about {use.reserve_tokens:,}."
         )
         choice = self._choose(chat)
         if choice == "stop":
@@ -115,6 +115,6 @@ class Fullness:
                 "stop": "no more is sent",
             }[self._when_full]
             chat.terminal.warn(
-                f"The context is nearly full: {use.prompt_tokens:,} of {size:,} tokens ({use.share:.0%}), "
+                f"The context fills up: {use.prompt_tokens:,} of {size:,} tokens ({use.share:.0%}), "
                 f"{max(0, use.free_tokens):,} free beside a reply. When it is full, {then}."
             )

@@ -2,8 +2,8 @@
 
 Models write a paragraph, a list item, a row of a table or a line of code as one line of source. So a line is
 what is finished or still growing: a finished one never changes again, and line breaks of the source are kept
-(poems and addresses rely on them). Fences of code are shown as they are written, so that code is told from text
-without colour, and copied without a frame.
+(poems and addresses rely on them). Fences of code are shown as they are written, so that code is told from
+text without colour, and copied without a frame.
 """
 
 from __future__ import annotations

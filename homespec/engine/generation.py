@@ -29,7 +29,7 @@ class Generation:
 
     Attributes:
         steps: made so far.
-        on_prefill: told while the prompt is read how many tokens of it are done, and how many there are to do.
+        on_prefill: told while the prompt is read how many tokens of it are done, and how many there are.
     """
 
     def __init__(

@@ -66,6 +66,7 @@ def spec(chat: Chat, argument: str) -> None:
 
 def _tell_drafting(chat: Chat) -> None:
     if chat.drafting == "off":
+        chat.told_reason = "off_by_user"
         chat.terminal.quiet("No drafts (off_by_user): switched off by /spec off.")
     elif why := why_no_drafts(chat.engine.plan):
         chat.terminal.quiet(why)
