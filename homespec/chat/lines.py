@@ -30,6 +30,7 @@ _DELIMITER_CELL = re.compile(r":?-+:?")
 # Lines before the current one that a highlighter looks at, to know whether it is inside a string or comment.
 _HIGHLIGHT_LINES = 100
 _LEAST_CELLS = 12
+_TAB_CELLS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class TableBlock:
         header, *body = map(_cells, self.lines)
         if not body or not all(map(_DELIMITER_CELL.fullmatch, body[0])) or width < 6 * len(header):
             return [row for line in self.lines for row in Prose(Text(line)).rows(console, width)]
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for number, cell in enumerate(header):
             mark = body[0][number] if number < len(body[0]) else ""
             numbers = mark.endswith(":") and not mark.startswith(":")
@@ -185,15 +186,12 @@ class MarkdownLines:
         if (self._fence and self._closes(fence)) or (not self._fence and fence):
             return Code(Text(line.strip()[skip:], "dim"))
         if self._fence:
-            return Code(self._highlighted(line, skip, growing=growing))
+            return Code(self._highlighted(line, skip))
         return _prose(line, skip, growing=growing)
 
-    def _highlighted(self, line: str, skip: int, *, growing: bool) -> Text:
+    def _highlighted(self, line: str, skip: int) -> Text:
         # Code that stands inside a list item is indented with it; that indentation is not the code's.
-        own = [_dedent(earlier, self._indent) for earlier in (*self._code, line)]
-        if growing:
-            # The width of a tab is the terminal's business, unless the line will have to be drawn over.
-            own[-1] = own[-1].expandtabs(8)
+        own = [_dedent(earlier, self._indent).expandtabs(_TAB_CELLS) for earlier in (*self._code, line)]
         if not self._language:
             return Text(own[-1])[skip:]
         syntax = Syntax("", self._language, theme=self._code_theme, background_color="default")
