@@ -30,9 +30,9 @@ def model(chat: Chat, argument: str) -> None:
         return
     rows = []
     for found in installed():
-        here = " (answers now)" if found.name == chat.engine.target_name else ""
+        here = "answers now; " if found.name == chat.engine.target_name else ""
         summary = found.entry.summary if found.entry else "a file of your own"
-        rows.append((found.name, f"{format_bytes(found.path.stat().st_size)}, {summary}{here}"))
+        rows.append((found.name, f"{format_bytes(found.path.stat().st_size)}, {here}{summary}"))
     chat.terminal.table(rows)
     missing = [name for name in load_catalog() if name not in {row[0] for row in rows}]
     if missing:

@@ -161,7 +161,8 @@ class TestDisturbances:
             terminal, screen = memory_terminal(60, 24)
             typed = [0]
             writer = MarkdownWriter(
-                terminal, show_thinking=True, code_theme="ansi_dark", typed_ahead=lambda typed=typed: typed[0],
+                terminal, show_thinking=True, code_theme="ansi_dark",
+                typed_ahead=lambda typed=typed: typed[0],
                 clock=iter(range(10**9)).__next__,
             )  # fmt: skip
             for start in range(0, len(words), 6):

@@ -151,8 +151,8 @@ class TestParameters:
 
     @pytest.mark.parametrize(
         ("name", "value"),
-        [("temperature", "-1"), ("top_p", "2"), ("top_k", "a"), ("max_tokens", "0"), ("seed", "-1"), ("x", "1"),
-         ("verifier", "fast"), ("max_tokens", "many")],
+        [("temperature", "-1"), ("top_p", "2"), ("top_k", "a"), ("max_tokens", "0"), ("seed", "-1"),
+         ("x", "1"), ("verifier", "fast"), ("max_tokens", "many")],
     )  # fmt: skip
     def test_what_cannot_be_is_refused(self, name: str, value: str) -> None:
         with pytest.raises(ConfigError):
