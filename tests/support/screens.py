@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -84,11 +85,18 @@ def memory_terminal(columns: int = 80, rows: int = 24, *, colour: bool = True) -
 
 
 class Process:
-    """`homespec chat` on a pseudo-terminal."""
+    """`homespec chat` on a pseudo-terminal.
+
+    Attributes:
+        screen: what it has drawn.
+        raw: all that it wrote.
+        local_flags: of the terminal, as the process left them.
+    """
 
     def __init__(self, *arguments: str, columns: int = 80, rows: int = 24, **environment: str) -> None:
         self.screen = Screen(columns, rows)
         self.raw = b""
+        self.local_flags = 0
         self.child = pexpect.spawn(
             sys.executable,
             ["-m", "homespec", "chat", *arguments],
@@ -133,6 +141,7 @@ class Process:
         end = time.monotonic() + seconds
         while self.pump(0.1):
             assert time.monotonic() < end, self.screen.text
+        self.local_flags = termios.tcgetattr(self.child.child_fd)[3]
         self.child.close()
         status = self.child.exitstatus
         return -self.child.signalstatus if status is None else int(status)
@@ -153,6 +162,13 @@ class Process:
         self.say(line)
         self.wait_for_prompt()
         return "\n".join(self.screen.lines[max(0, before - 1) :])
+
+    def undo(self) -> None:
+        """Takes the last turn back, and empties the line that offers its message again."""
+        self.say("/undo")
+        self.wait(lambda screen: "Taken back" in "".join(screen.lines[-2:-1]))
+        self.send("\x03")
+        self.pump(0.3)
 
     def resize(self, columns: int, rows: int = 24) -> None:
         self.child.setwinsize(rows, columns)
