@@ -50,19 +50,23 @@ def unquoted(text: str) -> str:
 class LineReader:
     """Reads whole lines: from a pipe, or with `input` (and readline) on plain terminals."""
 
-    def __init__(self, next_line: Callable[[str], str]) -> None:
+    def __init__(self, next_line: Callable[[str], str], *, offers: bool) -> None:
         """Prepares.
 
         Args:
             next_line: given a prompt, the next line without its line break; raises EOFError.
+            offers: an empty line takes the default.
         """
         self._next_line = next_line
+        self._offers = offers
 
     def read(self, prompt: str, default: str = "") -> str:
         """See `Reader`."""
-        if default:
-            prompt = f"(was: {' '.join(default.split())[:60]})\n{prompt}"
+        if default and self._offers:
+            prompt = f"(Enter alone sends: {' '.join(default.split())[:60]})\n{prompt}"
         text = self._next_line(prompt)
+        if self._offers and not text:
+            return default
         with contextlib.suppress(EOFError):
             while is_open(text):
                 text += "\n" + self._next_line("... ")

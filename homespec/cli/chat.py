@@ -151,8 +151,9 @@ def _parameters(values: dict[str, Any]) -> Parameters:
 
 
 def _open_log(values: dict[str, Any], given: set[str], parameters: Parameters) -> SessionLog:
-    """The conversation to begin or to go on with; `--model` on the command line overrules its model."""
-    from homespec.sessions.events import ModelChange, SystemChange
+    """The conversation to begin, or to go on with."""
+    from homespec.chat.parameters import NAMES
+    from homespec.sessions.events import ModelChange, SettingsChange, SystemChange
     from homespec.sessions.log import SessionLog
     from homespec.sessions.store import find_session
 
@@ -168,6 +169,12 @@ def _open_log(values: dict[str, Any], given: set[str], parameters: Parameters) -
         raise ConfigError("There is no conversation to go on with.", hint="homespec chat") from None
     if "model" in given and values["model"] != log.conversation.model:
         log.append(ModelChange(values["model"]))
+    # What the command line says holds from now on, whatever the conversation was set to.
+    said = {
+        name: values[name] for name in NAMES if name in given and isinstance(values[name], int | float | str)
+    }
+    if said:
+        log.append(SettingsChange(said))
     if system is not None and system != log.conversation.system:
         log.append(SystemChange(system))
     return log
@@ -179,9 +186,9 @@ def _reader(terminal: Terminal, *, history: bool) -> Reader:
 
     path: Path | None = state_directory() / "chat_history" if history else None
     if not terminal.is_interactive:
-        return LineReader(pipe_lines(sys.stdin))
+        return LineReader(pipe_lines(sys.stdin), offers=False)
     if terminal.is_plain:
-        return LineReader(plain_lines(path))
+        return LineReader(plain_lines(path), offers=True)
     from homespec.chat.editing import Editor
     from homespec.chat.suggesting import suggest
 

@@ -7,7 +7,7 @@ import os
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pexpect
@@ -93,14 +93,16 @@ class Process:
         local_flags: of the terminal, as the process left them.
     """
 
-    def __init__(self, *arguments: str, columns: int = 80, rows: int = 24, **environment: str) -> None:
+    def __init__(
+        self, *arguments: str, columns: int = 80, rows: int = 24, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.screen = Screen(columns, rows)
         self.raw = b""
         self.local_flags = 0
         self.child = pexpect.spawn(
             sys.executable,
             ["-m", "homespec", "chat", *arguments],
-            env={**os.environ, "TERM": "xterm-256color", **environment},
+            env={**os.environ, "TERM": "xterm-256color", **(environment or {})},
             dimensions=(rows, columns),
             cwd=str(Path(__file__).parents[2]),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -162,7 +163,7 @@ class TestDisturbances:
             typed = [0]
             writer = MarkdownWriter(
                 terminal, show_thinking=True, code_theme="ansi_dark",
-                typed_ahead=lambda typed=typed: typed[0],
+                typed_ahead=partial(sum, typed),
                 clock=iter(range(10**9)).__next__,
             )  # fmt: skip
             for start in range(0, len(words), 6):

@@ -21,7 +21,7 @@ from homespec.chat.suggesting import suggest
 from homespec.chat.thinking import ThinkSplitter, thinking_of
 from homespec.chat.tinting import Origins
 from homespec.errors import ConfigError
-from homespec.records import GenerationStats, PlanSummary, Reply, StepRecord
+from homespec.records import GenerationStats, PlanSummary, ReasonCode, Reply, StepRecord
 from homespec.sessions.thinking import without_thinking
 
 PLAN = PlanSummary(True, "on", "N-grams draft.", 4096, 5)
@@ -48,7 +48,7 @@ class TestStatusLine:
 
     @pytest.mark.parametrize("width", [1, 40, 80])
     @pytest.mark.parametrize("reason", ["no_gain", "off_by_user", "would_page", "drafter_failed"])
-    def test_the_reason_without_drafts_always_stays(self, reason: str, width: int) -> None:
+    def test_the_reason_without_drafts_always_stays(self, reason: ReasonCode, width: int) -> None:
         plan = dataclasses.replace(PLAN, speculation=False, reason=reason, explanation="Because.")
         reply = dataclasses.replace(REPLY, plan=plan, finish_reason="context")
         line = status_line(reply, width)
@@ -204,11 +204,18 @@ def test_origins_follow_tokens_through_characters_and_held_text() -> None:
 
 class TestReading:
     def test_quoted_lines_from_a_pipe(self) -> None:
-        reader = LineReader(pipe_lines(io.StringIO('one\n"""\ntwo\n\nlines\n"""\n"""three"""\n"""open\nend')))
+        reader = LineReader(
+            pipe_lines(io.StringIO('one\n"""\ntwo\n\nlines\n"""\n"""three"""\n"""open\nend')), offers=False
+        )
         lines = [unquoted(reader.read("> ")) for _ in range(4)]
         assert lines == ["one", "two\n\nlines", "three", "open\nend"]
         with pytest.raises(EOFError):
             reader.read("> ")
+
+    def test_an_empty_line_takes_what_is_offered_to_people_only(self) -> None:
+        for offers, expected in ((True, "the default"), (False, "")):
+            reader = LineReader(pipe_lines(io.StringIO("\n")), offers=offers)
+            assert reader.read("> ", "the default") == expected
 
     def test_open_quotes(self) -> None:
         assert is_open('"""a')
