@@ -19,6 +19,7 @@ from homespec.errors import INTERRUPTED_EXIT_CODE, DecodeAbortedError, HomespecE
 # for it would import them all).
 _COMMANDS = {
     "run": "Answer one prompt.",
+    "chat": "Talk with a model.",
     "plan": "Plan memory, with and without a drafter; loads nothing.",
     "calibrate": "Measure what decodes cost on this machine.",
     "draft": "Make, try and choose draft models.",
