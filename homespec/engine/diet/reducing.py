@@ -103,6 +103,7 @@ def reduce_draft(job: Job, wanted: Recipe | None, num_layers: int | None, output
     directory = models_directory() / ".reducing"
     with Workshop.opened(draft.path, directory, survey.counts, job.heed) as shop:
         trials = _Trials(job, survey, survey.judge(draft.path), shop, facts, target.path.samefile(draft.path))
+        trials.judge(Recipe())
         if num_layers is not None:
             layers = trials.best_layers(num_layers)
             wanted = Recipe(wanted.type_name, wanted.num_tokens, layers) if wanted else Recipe(layers=layers)
@@ -130,7 +131,7 @@ def reduce_draft(job: Job, wanted: Recipe | None, num_layers: int | None, output
 
 @dataclass(slots=True)
 class _Trials:
-    """Recipes that become files and are judged.
+    """Recipes that become files and are judged; the original first, which the others are scored against.
 
     Attributes:
         job, survey, judges, shop, facts: of the draft model.
@@ -154,7 +155,6 @@ class _Trials:
 
     def search(self) -> Recipe:
         """The best recipe that is found in the time."""
-        self.judge(Recipe())
         search = Search(self._try, self._has_time)
         sizes = tuple(number for number in _VOCABULARIES if number < 0.9 * self.facts.vocab_size)
         first = next((at for at, number in enumerate(sizes) if number <= _FIRST_TOKENS), 0)
@@ -305,9 +305,12 @@ def _keep(
     output: Path | None,
 ) -> ModelEntry:
     """Moves the file to its place, and registers it."""
-    parts = [recipe.type_name, f"{recipe.num_tokens // 1024}k" if recipe.num_tokens else None]
-    parts += [f"{len(recipe.layers)}-layers"] if recipe.layers else []
-    name = made_name(output.stem if output else "-".join([draft.name, *filter(None, parts)]))
+    parts = [recipe.type_name or ""]
+    if recipe.num_tokens is not None:
+        parts.append(f"{recipe.num_tokens // 1024}k" if recipe.num_tokens >= 1024 else f"{recipe.num_tokens}")
+    if recipe.layers is not None:
+        parts.append(f"{len(recipe.layers)}-layers")
+    name = made_name(output.stem if output else "-".join(filter(None, [draft.name, *parts])))
     path = output or model_path(name)
     check_name(name, path, draft)
     with written_whole(path) as part:
