@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from homespec.catalog.check import hash_file
 from homespec.catalog.entries import MadeSource, ModelEntry, load_catalog
 from homespec.catalog.gguf_header import read_header
 from homespec.catalog.quantizations import lossy_source
@@ -89,9 +90,9 @@ def test_a_version_is_found_by_name_and_has_its_source_s_drafters(models: Path, 
     assert (made.entry.name, made.path, made.warning) == ("tiny-q8_0", models / "tiny-q8_0.gguf", "")
     found = resolve("tiny-q8_0")
     assert found.entry is not None
-    assert found.entry.made_from == MadeSource(
-        "tiny", resolve("tiny").entry.sha256, "quantized to Q8_0", found.entry.made_from.tool
-    )  # type: ignore[union-attr]
+    assert found.entry.made_from is not None
+    assert found.entry.made_from.sha256 == hash_file(models / "tiny.gguf")
+    assert (found.entry.made_from.model, found.entry.made_from.recipe) == ("tiny", "quantized to Q8_0")
     assert draft_model(found.entry) == "tiny-draft"
     better = replace(MADE, name="better")
     register(better, drafts_for="tiny")
