@@ -19,8 +19,10 @@ from homespec.errors import INTERRUPTED_EXIT_CODE, DecodeAbortedError, HomespecE
 # for it would import them all).
 _COMMANDS = {
     "run": "Answer one prompt.",
+    "chat": "Talk with a model.",
     "plan": "Plan memory, with and without a drafter; loads nothing.",
     "calibrate": "Measure what decodes cost on this machine.",
+    "draft": "Make, try and choose draft models.",
     "models": "List, get, check and remove models.",
     "bench": "Measure what speculation gains on this machine.",
     "sessions": "List, show and remove conversations.",

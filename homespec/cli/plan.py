@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from homespec.cli.comparing import show_versions
 from homespec.cli.config import check_keys
 from homespec.cli.options import DEFAULT_MODEL, MEMORY_OPTIONS, options, parse_settings
+from homespec.errors import ConfigError
 from homespec.units import format_bytes
 
 if TYPE_CHECKING:
@@ -41,20 +43,45 @@ _PART_LABELS = {
 @click.command()
 @click.argument("model", default=DEFAULT_MODEL)
 @options(MEMORY_OPTIONS)
+@click.option(
+    "--compare", is_flag=True, help="Weigh the number formats of MODEL, with and without speculation."
+)
+@click.option(
+    "--with",
+    "others",
+    multiple=True,
+    metavar="NAME",
+    help="With --compare: another version of MODEL, a name or a GGUF file. Repeatable.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
 @click.pass_context
-def command(context: click.Context, /, model: str, as_json: bool, **values: Any) -> None:
+def command(
+    context: click.Context,
+    /,
+    model: str,
+    compare: bool,
+    others: tuple[str, ...],
+    as_json: bool,
+    **values: Any,
+) -> None:
     """Plan the memory for MODEL (a name or a GGUF file), with and without a drafter. Loads nothing.
 
     \b
     homespec plan qwen2.5-coder-1.5b-instruct --draft qwen2.5-coder-0.5b-instruct
     homespec plan qwen2.5-coder-1.5b-instruct --context-tokens max --memory 4GiB
+    homespec plan qwen2.5-coder-1.5b-instruct --compare
     """  # noqa: D301 - \b keeps click from joining the lines
     check_keys("plan", {parameter.name or "" for parameter in context.command.params}, context.default_map)
     from homespec.engine.forecast import foretell
     from homespec.engine.preparing import prepare
 
-    preparation = prepare(parse_settings(model, values))
+    settings = parse_settings(model, values)
+    if compare:
+        show_versions(settings, others, as_json=as_json)
+        return
+    if others:
+        raise ConfigError("--with names a version to compare with.", hint="Pass --compare as well.")
+    preparation = prepare(settings)
     forecast = foretell(preparation)
     if as_json:
         click.echo(json.dumps(_as_json(preparation, forecast)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from homespec.cli.config import check_keys
-from homespec.cli.options import DEFAULT_MODEL, MEMORY_OPTIONS, option, options, parse_settings
+from homespec.cli.options import DEFAULT_MODEL, MEMORY_OPTIONS, Decorator, option, options, parse_settings
 from homespec.errors import INTERRUPTED_EXIT_CODE, ConfigError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from homespec.records import RequestParams
 
 
-_MODEL_OPTIONS = [
+MODEL_OPTIONS: list[Decorator] = [
     option(
         "-m",
         "--model",
@@ -60,7 +60,7 @@ _MODEL_OPTIONS = [
         "--threads-batch", type=int, help="Threads for several tokens.  [default: measured, or as --threads]"
     ),
 ]
-_SAMPLING_OPTIONS = [
+SAMPLING_OPTIONS: list[Decorator] = [
     option(
         "-n",
         "--max-tokens",
@@ -106,8 +106,8 @@ _SAMPLING_OPTIONS = [
 
 @click.command()
 @click.argument("prompt", required=False)
-@options(_MODEL_OPTIONS)
-@options(_SAMPLING_OPTIONS)
+@options(MODEL_OPTIONS)
+@options(SAMPLING_OPTIONS)
 @option("-s", "--system", help="System message; @FILE reads it from a file.")
 @click.option("--raw", is_flag=True, help="Continue the prompt as it is, without the chat template.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the text.")
@@ -126,11 +126,16 @@ def command(context: click.Context, /, prompt: str | None, **values: Any) -> Non
     check_keys("run", {parameter.name or "" for parameter in context.command.params}, context.default_map)
     # A seed is given to see a text again: the clock must then have no say in it.
     values["pin_control"] |= values["seed"] is not None
-    settings, params = parse_settings(values["model"], values), _params(values)
+    settings, params = parse_settings(values["model"], values), make_params(values)
     context.exit(_run(settings, params, _read_prompt(prompt), values))
 
 
-def _params(values: dict[str, Any]) -> RequestParams:
+def make_params(values: dict[str, Any]) -> RequestParams:
+    """The values of SAMPLING_OPTIONS.
+
+    Raises:
+        ConfigError: a value is not of its kind.
+    """
     from homespec.records import RequestParams, SamplingParams
 
     for name in ("grammar", "json_schema"):
@@ -177,7 +182,12 @@ def _read_prompt(prompt: str | None) -> str:
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
-def _read_system(text: str | None) -> str | None:
+def read_system(text: str | None) -> str | None:
+    """The system message of `--system`, read from the file where one is named.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     if text is None or not text.startswith("@"):
         return text
     try:
@@ -194,11 +204,11 @@ def _run(settings: EngineSettings, params: RequestParams, text: str, values: dic
     from homespec.runtime.binding import AbortFlag
     from homespec.runtime.interrupt import abort_on_interrupt
 
-    system = _read_system(values["system"])
+    system = read_system(values["system"])
     abort = AbortFlag()
     with (
         abort_on_interrupt(abort),
-        _told_once("Measuring how fast this machine is with this model, once") as progress,
+        told_once("Measuring how fast this machine is with this model, once") as progress,
     ):
         engine = Engine(settings, progress=progress, abort=abort)
     with engine:
@@ -219,7 +229,7 @@ def _run(settings: EngineSettings, params: RequestParams, text: str, values: dic
 
 
 @contextlib.contextmanager
-def _told_once(what: str) -> Iterator[Callable[[float], None]]:
+def told_once(what: str) -> Iterator[Callable[[float], None]]:
     """A function that is told the share that is done, and shows it on stderr from its first call on."""
     shown = ""
 

@@ -26,6 +26,10 @@ class Generation:
     """A reply in the making: iterate over it for pieces of text, then read `reply`.
 
     The iteration may be abandoned at any point; `reply` then describes what there is, as interrupted.
+
+    Attributes:
+        steps: made so far.
+        on_prefill: told while the prompt is read how many tokens of it are done, and how many there are.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class Generation:
         self._finish_reason: FinishReason = "interrupted"
         self._text: list[str] = []
         self.steps: list[StepRecord] = []
+        self.on_prefill: Callable[[int, int], None] = lambda done, total: None
 
     def __iter__(self) -> Iterator[str]:
         """Runs the request and yields its text, in pieces that are whole characters."""
@@ -129,6 +134,7 @@ class Generation:
         self._num_reused = rewind(context, tokens)
         for start in range(self._num_reused, len(tokens) - 1, BATCH_TOKENS):
             piece = tokens[start : min(start + BATCH_TOKENS, len(tokens) - 1)]
+            self.on_prefill(start - self._num_reused, len(tokens) - self._num_reused)
             context.decode(piece, rows="none")
             self._num_prefilled += len(piece)
 

@@ -12,16 +12,30 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from homespec.runtime.binding import AbortFlag
 
 
+@dataclass(slots=True)
+class Presses:
+    """The signals that came, in order."""
+
+    signals: list[int] = field(default_factory=list)
+
+    @property
+    def to_leave(self) -> bool:
+        """Whether more than the reply is to end: Ctrl-C twice, or SIGTERM."""
+        return len(self.signals) > 1 or signal.SIGTERM in self.signals
+
+
 @contextlib.contextmanager
-def abort_on_interrupt(flag: AbortFlag) -> Iterator[None]:
-    """While active, the first Ctrl-C (SIGINT) or SIGTERM sets the flag; a second one kills the process.
+def abort_on_interrupt(flag: AbortFlag, *, patience: int = 1) -> Iterator[Presses]:
+    """While active, Ctrl-C (SIGINT) or SIGTERM sets the flag; one more than `patience` kills the process.
 
     To be entered on the main thread. The flag is left as it is: whoever owns it clears it.
     """
+    presses = Presses()
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
 
@@ -32,15 +46,17 @@ def abort_on_interrupt(flag: AbortFlag) -> Iterator[None]:
 
     def handle(number: int, _frame: object) -> None:
         flag.set()
-        # A second press means now: the default action ends the process without waiting for Python.
-        signal.signal(number, signal.SIG_DFL)
+        presses.signals.append(number)
+        if len(presses.signals) >= patience:
+            # One more press means now: the default action ends the process without waiting for Python.
+            signal.signal(number, signal.SIG_DFL)
 
     watcher = threading.Thread(target=watch, name="homespec-interrupt", daemon=True)
     watcher.start()
     previous_fd = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield presses
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
