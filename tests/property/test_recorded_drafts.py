@@ -104,7 +104,9 @@ def test_acceptance_is_that_of_a_loop(agreed: list[list[bool]], draft_length: in
     assert found.num_drafts == len(lengths)
     mean = sum(lengths) / len(lengths) if lengths else 0.0
     assert found.mean_length == pytest.approx(1 + mean)
-    shares = [sum(length > place for length in lengths) / max(1, len(lengths)) for place in range(draft_length)]
+    shares = [
+        sum(length > place for length in lengths) / max(1, len(lengths)) for place in range(draft_length)
+    ]
     assert found.by_position == pytest.approx(shares)
     assert list(found.by_position) == sorted(found.by_position, reverse=True)
 

@@ -14,7 +14,7 @@ import pytest
 
 from homespec.catalog.gguf_header import read_header
 from homespec.catalog.quantizations import bits_per_weight, file_type, lossy_source, quantized_bytes
-from homespec.errors import ConfigError, DiskSpaceError, ModelFormatError
+from homespec.errors import ConfigError, DiskSpaceError, HomespecError, ModelFormatError
 from homespec.runtime.model import LlamaModel
 from homespec.runtime.quantize import FILE_TYPES, Form, check_file_type, quantize
 from homespec.runtime.vocabulary import Vocabulary
@@ -120,6 +120,12 @@ def test_a_directory_that_cannot_be_written(tiny_target: Path, tmp_path: Path) -
     tmp_path.chmod(0o500)
     with pytest.raises(Exception, match="cannot be written"):
         quantize(tiny_target, tmp_path / "made.gguf", Form("Q8_0"))
+
+
+def test_a_place_below_a_file_cannot_be_written(tiny_target: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(HomespecError, match="cannot be written"):
+        quantize(tiny_target, tmp_path / "file" / "made.gguf", Form("Q8_0"))
 
 
 def test_unknown_types_name_the_known() -> None:

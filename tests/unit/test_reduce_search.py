@@ -122,3 +122,12 @@ def test_of_equals_the_better_draft_model_is_taken() -> None:
 def test_recipes_in_words() -> None:
     assert Recipe().describe(24) == "as it is"
     assert Recipe("Q4_0", 32_000, (0, 1, 23)).describe(24) == "Q4_0, 32,000 tokens, 3 of 24 layers"
+
+
+def test_a_vocabulary_that_loses_too_much_says_nothing_about_larger_ones() -> None:
+    small = (16_000, 8_000)
+    made = Landscape(
+        vocabularies=dict.fromkeys(VOCABULARIES, 1.3),
+        unusable=lambda recipe: Score(9.0, 9.0, 1.0) if recipe.num_tokens in small else None,
+    )
+    assert made.searched(Space((), VOCABULARIES, 3)) == Recipe(num_tokens=32_000)

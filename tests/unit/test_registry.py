@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,6 +123,57 @@ def test_other_models_are_not_written_over(models: Path, tmp_path: Path) -> None
         make_quantized("tiny", "q8_0", mine)
     assert (models / "tiny-draft.gguf").read_bytes() == before
     assert mine.read_bytes() == b"precious"
+
+
+def test_the_source_is_not_lost_to_its_own_name(models: Path, tmp_path: Path) -> None:
+    """A file elsewhere takes the name's place in the models directory, where the source may lie."""
+    made = make_quantized("tiny", "q8_0", None)
+    before = made.path.read_bytes()
+    with pytest.raises(ConfigError, match="source itself"):
+        make_quantized("tiny-q8_0", "q4_0", tmp_path / "disk" / "tiny-q8_0.gguf")
+    assert made.path.read_bytes() == before
+    # From another source it may: it was made here, and can be made again.
+    make_quantized("tiny-draft", "q4_0", tmp_path / "disk" / "tiny-q8_0.gguf")
+    make_quantized("tiny-draft", "q8_0", tmp_path / "disk" / "tiny-q8_0.gguf")
+    assert load_catalog()["tiny-q8_0"].quantization == "Q8_0"
+
+
+def test_a_file_elsewhere_is_kept_whatever_was_made_under_its_name(models: Path, tmp_path: Path) -> None:
+    make_quantized("tiny", "q8_0", None)
+    mine = tmp_path / "tiny-q8_0.gguf"
+    mine.write_bytes(b"precious")
+    with pytest.raises(ConfigError, match="already"):
+        make_quantized("tiny", "q8_0", mine)
+    assert mine.read_bytes() == b"precious"
+
+
+def test_entries_that_the_user_wrote_are_kept(tmp_path: Path) -> None:
+    own = tmp_path / "config" / "homespec" / "models" / "large.toml"
+    own.write_text("[[pair]]\ntarget = 'a'\ndraft = 'b'\n")
+    before = own.read_text()
+    with pytest.raises(ConfigError, match=r"large\.toml already"):
+        make_quantized("tiny", "q8_0", tmp_path / "large.gguf")
+    assert own.read_text() == before
+    assert not (tmp_path / "large.gguf").exists()
+
+
+def test_the_drafter_that_was_registered_last_is_preferred(models: Path, tiny_near_copy: Path) -> None:
+    names = ("b-draft", "a-draft", "c-draft", "a-draft")
+    for name in names:
+        shutil.copy(tiny_near_copy, models / f"{name}.gguf")
+        register(replace(MADE, name=name), drafts_for="tiny")
+        assert draft_model(load_catalog()["tiny"]) == name
+    assert set(names) <= set(load_catalog())
+
+
+def test_long_names_of_any_script_fit_into_the_metadata(tmp_path: Path, tiny_target: Path) -> None:
+    for name in ("語" * 80, "é" + "x" * 140):
+        source = tmp_path / f"{name}.gguf"
+        shutil.copy(tiny_target, source)
+        made = make_quantized(str(source), "q8_0", tmp_path / "made" / f"{name[:4]}-q8.gguf")
+        kept = read_header(made.path).text("homespec.source.name")
+        assert kept
+        assert name.startswith(kept)
 
 
 def test_elsewhere_it_is_found_by_name_too(models: Path, tmp_path: Path) -> None:

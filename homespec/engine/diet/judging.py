@@ -99,8 +99,8 @@ class Judge:
             VocabMismatchError: it does not speak the target's tokens.
         """
         name = f"{name}: costs"
-        with contextlib.suppress(KeyError, TypeError):
-            return DrafterCosts(**self._known[name])
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            return DrafterCosts.from_json(self._known[name])
         reference = self.original_finding().costs
         now, costs = self.bench.measure([self.original, path])
         ratio = reference.seconds_per_token / now.seconds_per_token
@@ -118,11 +118,11 @@ class Judge:
 
     def recall(self, name: str) -> Finding | None:
         """What was found earlier."""
-        with contextlib.suppress(KeyError, TypeError, AttributeError):
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
             known = self._known[name]
             shares = tuple(known["acceptance"]["by_position"])
             return Finding(
-                costs=DrafterCosts(**known["costs"]),
+                costs=DrafterCosts.from_json(known["costs"]),
                 acceptance=replace(Acceptance(**known["acceptance"]), by_position=shares),
                 expectation=Expectation(**known["expectation"]),
                 needed_bytes=int(known["needed_bytes"]),

@@ -135,14 +135,16 @@ def _path(identity: str, prompt: Prompt) -> Path:
 
 
 def _load(path: Path) -> Passage | None:
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, OverflowError):
         known = json.loads(path.read_text(encoding="utf-8"))
-        return Passage(
+        passage = Passage(
             kind=str(known["kind"]),
             counted=known["counted"] is True,
             tokens=tuple(map(int, known["tokens"])),
             num_prompt_tokens=int(known["num_prompt_tokens"]),
         )
+        if 0 < passage.num_prompt_tokens <= len(passage.tokens):
+            return passage
     return None
 
 
