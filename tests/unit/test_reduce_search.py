@@ -26,13 +26,8 @@ class Landscape:
 
     def __call__(self, recipe: Recipe) -> Score:
         self.asked.append(recipe)
-        speedup = 1.0
-        for worth, what in (
-            (self.types, recipe.type_name),
-            (self.vocabularies, recipe.num_tokens),
-            (self.layers, recipe.layers),
-        ):
-            speedup *= worth.get(what, 1.0)  # type: ignore[attr-defined]
+        speedup = self.types.get(recipe.type_name, 1.0) * self.vocabularies.get(recipe.num_tokens, 1.0)
+        speedup *= self.layers.get(recipe.layers, 1.0)
         return self.unusable(recipe) or Score(speedup, speedup, 0.0)
 
     def searched(self, space: Space = SPACE, has_time: Callable[[], bool] = lambda: True) -> Recipe:
