@@ -38,12 +38,13 @@ except SystemExit as end: assert end.code in (0, None), end.code
         ["run", "--help"],
         ["models", "--help"],
         ["bench", "--help"],
+        ["chat", "--help"],
         ["sessions", "--help"],
         ["--version"],
     ],
 )
 def test_help_is_light(arguments: list[str]) -> None:
-    heavy = {"llama_cpp", "numpy", "rich", "huggingface_hub", "gguf"}
+    heavy = {"llama_cpp", "numpy", "rich", "huggingface_hub", "gguf", "prompt_toolkit", "markdown_it"}
     assert not imported_by(HELP.format(arguments=arguments)) & heavy
 
 
