@@ -28,9 +28,9 @@ from homespec.catalog.store import ResolvedModel, model_path, resolve
 from homespec.errors import ConfigError
 from homespec.runtime.quantize import FILE_TYPES, MAX_NOTE_BYTES, Form, Progress, check_file_type, quantize
 from homespec.runtime.threads import choose_threads
-from homespec.runtime.trim_layout import SOURCE_NAME
+from homespec.runtime.trim_layout import MADE_BY_VERSION, SOURCE_NAME, SOURCE_SHA256
 
-_SOURCE_SHA256, _VERSION, _QUANTIZED = "homespec.source.sha256", "homespec.version", "homespec.quantized"
+_QUANTIZED = "homespec.quantized"
 _UNUSABLE = re.compile(r"[^a-z0-9._-]+")
 
 
@@ -86,9 +86,9 @@ def write_quantized(
         HomespecError: see `quantize.quantize`.
     """
     check_quantizable(header)
-    notes = {_VERSION: __version__, _QUANTIZED: form.file_type + (" pure" if form.pure else "")}
+    notes = {MADE_BY_VERSION: __version__, _QUANTIZED: form.file_type + (" pure" if form.pure else "")}
     if header.text(SOURCE_NAME) is None:
-        notes |= {SOURCE_NAME: _short(header.path.stem), _SOURCE_SHA256: hash_file(header.path)}
+        notes |= {SOURCE_NAME: _short(header.path.stem), SOURCE_SHA256: hash_file(header.path)}
     notes[SOURCE_TYPE] = lossy_source(header) or file_type(header)
     needed_bytes = quantized_bytes(header, form.file_type, pure=form.pure)
     quantize(header.path, path, form, needed_bytes=needed_bytes, notes=notes, progress=progress)

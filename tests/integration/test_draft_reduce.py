@@ -23,17 +23,13 @@ from homespec.engine.diet.workshop import Workshop
 from homespec.engine.engine import Engine
 from homespec.errors import ConfigError, ModelNotFoundError
 from homespec.reduce.search import Recipe
-from tests.support.own_models import add_model
+from tests.support.own_models import add_tiny_pair
 
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_target: Path, tiny_near_copy: Path) -> Path:
     """`tiny` and its pair `tiny-draft`, whose drafts are always cheap in what follows."""
-    directory, config = tmp_path / "models", tmp_path / "config"
-    monkeypatch.setenv("HOMESPEC_MODELS", str(directory))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
-    add_model(directory, config, "tiny", tiny_target, role="target", pair="tiny-draft")
-    add_model(directory, config, "tiny-draft", tiny_near_copy, role="draft")
+    directory = add_tiny_pair(tmp_path, monkeypatch, tiny_target, tiny_near_copy)
 
     # One decode in half the time for half the bytes: what a test says must not hang on the clock.
     def measure(bench: Bench, paths: list[Path]) -> list[DrafterCosts]:

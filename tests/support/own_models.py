@@ -7,6 +7,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from homespec.catalog.entries import ModelRole
 from tests.support.fake_index import as_toml, entry_for
 
@@ -24,3 +26,13 @@ def add_model(
     entries = config / "homespec" / "models"
     entries.mkdir(parents=True, exist_ok=True)
     (entries / f"{name}.toml").write_text(toml, encoding="utf-8")
+
+
+def add_tiny_pair(root: Path, monkeypatch: pytest.MonkeyPatch, target: Path, draft: Path) -> Path:
+    """A models directory and a catalogue below `root` with `tiny` and its pair `tiny-draft`."""
+    directory, config = root / "models", root / "config"
+    monkeypatch.setenv("HOMESPEC_MODELS", str(directory))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
+    add_model(directory, config, "tiny", target, role="target", pair="tiny-draft")
+    add_model(directory, config, "tiny-draft", draft, role="draft")
+    return directory

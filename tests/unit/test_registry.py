@@ -20,7 +20,7 @@ from homespec.engine.making import make_quantized
 from homespec.engine.preparing import prepare
 from homespec.engine.settings import EngineSettings
 from homespec.errors import ConfigError, DownloadError
-from tests.support.own_models import add_model
+from tests.support.own_models import add_tiny_pair
 
 DIGEST = "ab" * 32
 SOURCE = MadeSource("tiny", DIGEST, 'a "quoted" recipe\\ of\tthree', "homespec 0.1.0")
@@ -41,12 +41,7 @@ MADE = ModelEntry(
 
 @pytest.fixture(autouse=True)
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_target: Path, tiny_near_copy: Path) -> Path:
-    directory, config = tmp_path / "models", tmp_path / "config"
-    monkeypatch.setenv("HOMESPEC_MODELS", str(directory))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
-    add_model(directory, config, "tiny", tiny_target, role="target", pair="tiny-draft")
-    add_model(directory, config, "tiny-draft", tiny_near_copy, role="draft")
-    return directory
+    return add_tiny_pair(tmp_path, monkeypatch, tiny_target, tiny_near_copy)
 
 
 def test_an_entry_comes_back_as_it_was() -> None:
