@@ -91,19 +91,31 @@ def settle(reply: ActiveReply, draft: Draft, logits: FloatArray) -> tuple[int, i
     return num_committed, min(verdict.num_accepted, num_committed), reason
 
 
-def decode_steps(target: TokenModel, reply: ActiveReply) -> Iterator[StepRecord]:
+def decode_steps(
+    target: TokenModel, reply: ActiveReply, logits_at_start: FloatArray | None = None
+) -> Iterator[StepRecord]:
     """Generates a reply, one record per target decode.
 
     At every yield `target.num_cached_tokens == len(reply.tokens) - 1`, also after an interruption, so
     that the caller may stop anywhere and go on later.
 
     Args:
-        target: its KV cache holds all of `reply.tokens` but the last.
+        target: its KV cache holds all of `reply.tokens` but the last; all, if there are logits at the start.
         reply: what to extend; there must be room for one token at least.
+        logits_at_start: shape (1, vocab_size), after the last token, where reading the prompt gave them: the
+            first record is then of a step without a decode.
 
     Yields:
         The records; the last one has a finish reason.
     """
+    if logits_at_start is not None:
+        start = perf_counter()
+        _, _, reason = settle(reply, NO_DRAFT, logits_at_start)
+        yield StepRecord(
+            (reply.tokens[-1],), 0, 0, "none", 0, 0.0, 0.0, perf_counter() - start, finish_reason=reason
+        )
+        if reason is not None:
+            return
     while True:
         name, start = reply.drafter.name, perf_counter()
         draft, logits = NO_DRAFT, None

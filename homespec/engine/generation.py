@@ -15,7 +15,7 @@ from homespec.engine.opening import OpenedModel
 from homespec.engine.routing import Routing
 from homespec.engine.watchdog import Watchdog
 from homespec.errors import DecodeAbortedError
-from homespec.records import FinishReason, PlanSummary, Reply, RequestParams, StepRecord
+from homespec.records import FinishReason, FloatArray, PlanSummary, Reply, RequestParams, StepRecord
 from homespec.runtime.context import BATCH_TOKENS
 from homespec.sampling import Sampling
 from homespec.telemetry.process import count_major_faults, read_process_memory
@@ -93,9 +93,9 @@ class Generation:
         start, faults = perf_counter(), count_major_faults()
         stopping, watchdog = self._active.stopping, Watchdog()
         try:
-            self._prefill()
+            logits = self._prefill()
             first = self._prefill_seconds = perf_counter() - start
-            for step in decode_steps(self._target.context, self._active):
+            for step in decode_steps(self._target.context, self._active, logits):
                 self.steps.append(step)
                 self._heed(watchdog)
                 now = perf_counter() - start
@@ -128,15 +128,23 @@ class Generation:
             self._active.drop_drafter("would_page", alarm)
             self._on_paging(alarm)
 
-    def _prefill(self) -> None:
-        """Brings all of the prompt but its last token into the KV cache, in pieces."""
+    def _prefill(self) -> FloatArray | None:
+        """Brings the prompt into the KV cache, in pieces.
+
+        Returns:
+            The logits after it, shape (1, vocab_size); None if nothing but its last token was to be read: the
+            first step does that, together with a draft.
+        """
         context, tokens = self._target.context, self._active.tokens
         self._num_reused = rewind(context, tokens)
-        for start in range(self._num_reused, len(tokens) - 1, BATCH_TOKENS):
-            piece = tokens[start : min(start + BATCH_TOKENS, len(tokens) - 1)]
-            self.on_prefill(start - self._num_reused, len(tokens) - self._num_reused)
-            context.decode(piece, rows="none")
+        num_unread = len(tokens) - self._num_reused
+        logits = None
+        for start in range(self._num_reused, len(tokens) if num_unread > 1 else 0, BATCH_TOKENS):
+            piece = tokens[start : start + BATCH_TOKENS]
+            self.on_prefill(start - self._num_reused, num_unread)
+            logits = context.decode(piece, rows="last" if start + len(piece) == len(tokens) else "none")
             self._num_prefilled += len(piece)
+        return logits
 
     @property
     def reply(self) -> Reply:
@@ -154,8 +162,8 @@ class Generation:
                 prefill=Prefill(
                     prompt_tokens=self._num_prompt_tokens,
                     reused_tokens=self._num_reused,
-                    # The prompt's last token is decoded by the first step.
-                    decoded_tokens=self._num_prefilled + any(step.width for step in self.steps),
+                    # Where only one token was to be read, the first step did it.
+                    decoded_tokens=self._num_prefilled or int(any(step.width for step in self.steps)),
                     seconds=self._prefill_seconds,
                 ),
                 ttft_seconds=self._ttft_seconds,

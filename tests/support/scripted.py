@@ -74,21 +74,26 @@ def make_reply(
     )
 
 
-def steps_of(target: TokenModel, reply: ActiveReply) -> Iterator[StepRecord]:
+def steps_of(
+    target: TokenModel, reply: ActiveReply, *, logits_at_start: bool = False
+) -> Iterator[StepRecord]:
     """Prefills and generates; checks the loop's invariant at every step."""
-    if len(reply.tokens) - 1 > target.num_cached_tokens:
+    logits = None
+    if logits_at_start:
+        logits = target.decode(reply.tokens[target.num_cached_tokens :], rows="last")
+    elif len(reply.tokens) - 1 > target.num_cached_tokens:
         target.decode(reply.tokens[target.num_cached_tokens : -1], rows="none")
-    for step in decode_steps(target, reply):
+    for step in decode_steps(target, reply, logits):
         assert target.num_cached_tokens == len(reply.tokens) - 1
         assert list(target.cached_tokens) == reply.tokens[:-1]
-        assert step.width == 0 or len(step.tokens) <= step.width
+        assert len(step.tokens) <= max(1, step.width)
         assert step.num_accepted_tokens <= step.num_draft_tokens
         yield step
 
 
-def run(target: TokenModel, reply: ActiveReply) -> list[StepRecord]:
+def run(target: TokenModel, reply: ActiveReply, *, logits_at_start: bool = False) -> list[StepRecord]:
     """All steps of a reply."""
-    steps = list(steps_of(target, reply))
+    steps = list(steps_of(target, reply, logits_at_start=logits_at_start))
     assert steps[-1].finish_reason is not None
     assert all(step.finish_reason is None for step in steps[:-1])
     return steps
