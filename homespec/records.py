@@ -162,8 +162,8 @@ class StepRecord:
         tokens: the tokens committed by this step.
         num_draft_tokens, num_accepted_tokens: of this step.
         drafter: which drafter proposed; "none" for a plain step.
-        width: tokens in the target decode: draft length + 1, and padding; 0 if there was none, because it was
-            interrupted, or because reading the prompt gave the logits.
+        width: tokens in the target decode: draft length + 1, and padding; 0 of the first step, whose logits
+            come from the prompt, and of an interrupted one.
         draft_seconds, verify_seconds, sample_seconds: proposing; the target decode; everything that
             chooses tokens from its logits.
         finish_reason: set on the last step only.

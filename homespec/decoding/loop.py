@@ -91,31 +91,26 @@ def settle(reply: ActiveReply, draft: Draft, logits: FloatArray) -> tuple[int, i
     return num_committed, min(verdict.num_accepted, num_committed), reason
 
 
-def decode_steps(
-    target: TokenModel, reply: ActiveReply, logits_at_start: FloatArray | None = None
-) -> Iterator[StepRecord]:
-    """Generates a reply, one record per target decode.
+def decode_steps(target: TokenModel, reply: ActiveReply, logits: FloatArray) -> Iterator[StepRecord]:
+    """Generates a reply: its first token from the prompt's logits, then one record per target decode.
 
     At every yield `target.num_cached_tokens == len(reply.tokens) - 1`, also after an interruption, so
     that the caller may stop anywhere and go on later.
 
     Args:
-        target: its KV cache holds all of `reply.tokens` but the last; all, if there are logits at the start.
+        target: its KV cache holds all of `reply.tokens`.
         reply: what to extend; there must be room for one token at least.
-        logits_at_start: shape (1, vocab_size), after the last token, where reading the prompt gave them: the
-            first record is then of a step without a decode.
+        logits: shape (1, vocab_size), after the last of these tokens.
 
     Yields:
         The records; the last one has a finish reason.
     """
-    if logits_at_start is not None:
-        start = perf_counter()
-        _, _, reason = settle(reply, NO_DRAFT, logits_at_start)
-        yield StepRecord(
-            (reply.tokens[-1],), 0, 0, "none", 0, 0.0, 0.0, perf_counter() - start, finish_reason=reason
-        )
-        if reason is not None:
-            return
+    start = perf_counter()
+    _, _, reason = settle(reply, NO_DRAFT, logits)
+    sampled = perf_counter() - start
+    yield StepRecord((reply.tokens[-1],), 0, 0, "none", 0, 0.0, 0.0, sampled, finish_reason=reason)
+    if reason is not None:
+        return
     while True:
         name, start = reply.drafter.name, perf_counter()
         draft, logits = NO_DRAFT, None

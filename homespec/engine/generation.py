@@ -128,20 +128,13 @@ class Generation:
             self._active.drop_drafter("would_page", alarm)
             self._on_paging(alarm)
 
-    def _prefill(self) -> FloatArray | None:
-        """Brings the prompt into the KV cache, in pieces.
-
-        Returns:
-            The logits after it, shape (1, vocab_size); None if nothing but its last token was to be read: the
-            first step does that, together with a draft.
-        """
+    def _prefill(self) -> FloatArray:
+        """Brings the prompt into the KV cache, in pieces; gives the logits after it, shape (1, vocab_size)."""
         context, tokens = self._target.context, self._active.tokens
         self._num_reused = rewind(context, tokens)
-        num_unread = len(tokens) - self._num_reused
-        logits = None
-        for start in range(self._num_reused, len(tokens) if num_unread > 1 else 0, BATCH_TOKENS):
+        for start in range(self._num_reused, len(tokens), BATCH_TOKENS):
             piece = tokens[start : start + BATCH_TOKENS]
-            self.on_prefill(start - self._num_reused, num_unread)
+            self.on_prefill(start - self._num_reused, len(tokens) - self._num_reused)
             logits = context.decode(piece, rows="last" if start + len(piece) == len(tokens) else "none")
             self._num_prefilled += len(piece)
         return logits
@@ -162,8 +155,7 @@ class Generation:
                 prefill=Prefill(
                     prompt_tokens=self._num_prompt_tokens,
                     reused_tokens=self._num_reused,
-                    # Where only one token was to be read, the first step did it.
-                    decoded_tokens=self._num_prefilled or int(any(step.width for step in self.steps)),
+                    decoded_tokens=self._num_prefilled,
                     seconds=self._prefill_seconds,
                 ),
                 ttft_seconds=self._ttft_seconds,

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.law
 
 TOLERANCE = 1e-9
 PROMPT = [0, 1, 0, 1]
-NUM_TOKENS = 4
+NUM_TOKENS = 5
 PARAMS = SamplingParams(temperature=1.1, top_k=0, top_p=1.0, min_p=0.0, repeat_penalty=1.2)
 VERIFIERS: dict[str, Callable[[Processors, Chance], Verifier]] = {
     "rejection": RejectionVerifier,

@@ -90,23 +90,6 @@ def test_greedy_text_is_plain_text(seed: int, prompt: list[int], kind: str, leng
     )
 
 
-@given(seed=seeds, prompt=prompts, kind=st.sampled_from(DRAFTERS), max_tokens=st.integers(1, 12))
-@settings(max_examples=100, deadline=None)
-def test_the_prompts_logits_give_the_first_token(
-    seed: int, prompt: list[int], kind: str, max_tokens: int
-) -> None:
-    replies = []
-    for logits_at_start in (False, True):
-        target = TableModel.random(seed, VOCAB)
-        verifier = make_sampling(SAMPLED, "coupled").verifier
-        drafter = make_drafter(kind, target, SAMPLED, "coupled")
-        reply = make_reply(prompt, verifier, drafter=drafter, end_token=0, max_tokens=max_tokens)
-        steps = run(target, reply, logits_at_start=logits_at_start)
-        replies.append((reply.tokens, steps[-1].finish_reason))
-    assert (steps[0].width, len(steps[0].tokens)) == (0, 1)
-    assert replies[0] == replies[1]
-
-
 @given(seed=seeds, prompt=prompts, kind=st.sampled_from(DRAFTERS), length=st.integers(0, 6))
 @settings(max_examples=150, deadline=None)
 def test_coupled_text_depends_on_seed_and_target_alone(

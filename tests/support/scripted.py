@@ -74,15 +74,9 @@ def make_reply(
     )
 
 
-def steps_of(
-    target: TokenModel, reply: ActiveReply, *, logits_at_start: bool = False
-) -> Iterator[StepRecord]:
+def steps_of(target: TokenModel, reply: ActiveReply) -> Iterator[StepRecord]:
     """Prefills and generates; checks the loop's invariant at every step."""
-    logits = None
-    if logits_at_start:
-        logits = target.decode(reply.tokens[target.num_cached_tokens :], rows="last")
-    elif len(reply.tokens) - 1 > target.num_cached_tokens:
-        target.decode(reply.tokens[target.num_cached_tokens : -1], rows="none")
+    logits = target.decode(reply.tokens[target.num_cached_tokens :], rows="last")
     for step in decode_steps(target, reply, logits):
         assert target.num_cached_tokens == len(reply.tokens) - 1
         assert list(target.cached_tokens) == reply.tokens[:-1]
@@ -91,9 +85,9 @@ def steps_of(
         yield step
 
 
-def run(target: TokenModel, reply: ActiveReply, *, logits_at_start: bool = False) -> list[StepRecord]:
+def run(target: TokenModel, reply: ActiveReply) -> list[StepRecord]:
     """All steps of a reply."""
-    steps = list(steps_of(target, reply, logits_at_start=logits_at_start))
+    steps = list(steps_of(target, reply))
     assert steps[-1].finish_reason is not None
     assert all(step.finish_reason is None for step in steps[:-1])
     return steps

@@ -95,6 +95,6 @@ def test_an_interruption_while_drafting_is_no_failure_of_the_drafter() -> None:
         raise DecodeAbortedError("stopped")
 
     reply = make_reply([1, 2], make_sampling(GREEDY).verifier, drafter=ScriptedDrafter(stop), max_tokens=9)
-    (step,) = run(TableModel.random(1, 6), reply)
+    _, step = run(TableModel.random(1, 6), reply)
     assert step.finish_reason == "interrupted"
     assert reply.dropped is None
