@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from homespec.catalog.entries import MadeSource, ModelEntry, read_pairs, user_directory
-from homespec.runtime.state import write_atomically
+from homespec.runtime.atomic import write_atomically
 
 _HEAD = "# Written by homespec: a model that was made on this machine.\n"
 

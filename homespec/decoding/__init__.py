@@ -1,1 +1,1 @@
-"""The central loop (`loop.decode_steps`), its end (`stopping`), and the loop along a known text (`replay`)."""
+"""The central loop (`loop.decode_steps`), its end (`stopping`), and the loop along known text (`replay`)."""
