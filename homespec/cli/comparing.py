@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from homespec.units import format_bytes
+
 if TYPE_CHECKING:
     from homespec.engine.comparing import Version
     from homespec.engine.settings import EngineSettings
@@ -17,14 +19,15 @@ def show_versions(settings: EngineSettings, others: tuple[str, ...], *, as_json:
     """Plans all versions of a target, and prints what they cost and yield.
 
     Raises:
+        ConfigError: one of the others is another model.
         ModelError: one of them is missing or damaged.
     """
     from homespec.engine.comparing import advise, compare
 
-    versions = compare(settings, others)
+    comparison = compare(settings, others)
+    versions = comparison.versions
     if as_json:
-        facts = [dataclasses.asdict(version) for version in versions]
-        click.echo(json.dumps({"versions": facts, "advice": advise(versions)}))
+        click.echo(json.dumps({**dataclasses.asdict(comparison), "advice": advise(versions)}))
         return
     from rich import box
     from rich.console import Console
@@ -37,31 +40,43 @@ def show_versions(settings: EngineSettings, others: tuple[str, ...], *, as_json:
     for version in versions:
         table.add_row(*_row(version))
     Console(highlight=False).print(table)
+    if any("*" in cell for version in versions for cell in _row(version)[2:4]):
+        click.echo(f"* has no room: there are {format_bytes(comparison.headroom_bytes)} of headroom.")
+    if any(version.plain_speed is not None and not version.is_measured for version in versions):
+        click.echo("~ about, by size alone.")
     for version in versions:
-        if not version.is_present:
-            click.echo(
-                f"{version.name} could be made: homespec models quantize {settings.target} {version.name}"
-            )
-        elif not version.is_measured:
-            click.echo(f"{version.name} was not measured here: homespec calibrate {version.name}")
-    if any(not version.is_measured for version in versions):
-        click.echo("Speeds with a ~ follow from the size alone.")
+        if version.is_present and version.draft != settings.draft:
+            click.echo(f"{version.name} drafts with --draft {version.draft}.")
+        if version.command is not None:
+            click.echo(f"{version.name} {_lack(version)}: {version.command}")
     click.echo(advise(versions))
 
 
+def _lack(version: Version) -> str:
+    if not version.is_present:
+        return "could be made"
+    return "was not measured here with its draft model" if version.is_measured else "was not measured here"
+
+
 def _row(version: Version) -> tuple[str, ...]:
-    from homespec.units import format_bytes
-
-    def speed(value: float | None) -> str:
-        return "?" if value is None else f"{'' if version.is_measured else '~'}{value:.1f}"
-
     name = version.name if version.is_present else f"{version.name} (to be made)"
     source = f", from {version.lossy_source}" if version.lossy_source else ""
+    drafting_bytes = version.drafting_bytes
     return (
         f"{name}{source}",
         f"{version.bits_per_weight:.1f}",
-        format_bytes(version.plain_bytes) if version.fits else "no room",
-        format_bytes(version.drafting_bytes) if version.drafting_bytes else "-",
-        speed(version.plain_speed),
-        speed(version.drafting_speed) if version.drafting_speed else "-",
+        _memory(version.plain_bytes, fits=version.fits),
+        _memory(drafting_bytes, fits=version.drafting_fits) if drafting_bytes else "-",
+        _speed(version.plain_speed, version.fits, "" if version.is_measured else "~"),
+        _speed(version.drafting_speed, version.drafting_fits, ""),
     )
+
+
+def _memory(num_bytes: int, *, fits: bool) -> str:
+    return f"{format_bytes(num_bytes)}{'' if fits else '*'}"
+
+
+def _speed(tokens_per_second: float | None, fits: bool, mark: str) -> str:
+    if tokens_per_second is None:
+        return "?" if fits else "-"
+    return f"{mark}{tokens_per_second:.1f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from homespec.contracts import Costs
 from homespec.drafting.ledger import Gain, Tally
 from homespec.drafting.length import Rates, best_hope, expected_speedup
 from homespec.engine.experience import Experience
-from homespec.engine.preparing import Preparation
+from homespec.engine.preparing import NGRAM, Preparation
 from homespec.engine.settings import AUTO_DRAFT_LENGTH
 
 DEPTH_TOKENS = 512
@@ -28,12 +29,14 @@ class Forecast:
         tokens_per_second: by kind of text, of decoding under control, as far as such text has been seen.
         unseen_tokens_per_second: the first guess for other texts.
         draft_is_hopeless: the draft model would cost more than it could ever give, and is not loaded.
+        draft_is_measured: False where a draft model is planned whose costs are not known here.
     """
 
     plain_tokens_per_second: float
     tokens_per_second: dict[str, float]
     unseen_tokens_per_second: float
     draft_is_hopeless: bool
+    draft_is_measured: bool
 
 
 def foretell(preparation: Preparation) -> Forecast | None:
@@ -44,11 +47,12 @@ def foretell(preparation: Preparation) -> Forecast | None:
     if target is None or target.target is None:
         return None
     calibrations = [target]
-    hopeless = False
+    hopeless, is_measured = False, True
     if option.kind == "draft" and preparation.draft is not None:
         path = preparation.draft.model.path
         draft = remembered_calibration(path, kv_type=option.draft_kv_type, **wanted)
         hopeless = settings.draft == "auto" and is_hopeless([target, draft])
+        is_measured = draft is not None and draft.drafter is not None
         if draft is not None and not hopeless:
             calibrations.append(draft)
     curve = RunningCurve(target.target.curve)
@@ -61,7 +65,20 @@ def foretell(preparation: Preparation) -> Forecast | None:
         gains = experience.recall_gains()
         unseen = first_guess(curve, [one.drafter for one in calibrations[1:] if one.drafter])
     speeds = {kind: plain * gain.speedup for kind, gain in gains.items()}
-    return Forecast(plain, speeds, plain * unseen, hopeless)
+    return Forecast(plain, speeds, plain * unseen, hopeless, is_measured)
+
+
+def calibrate_command(preparation: Preparation) -> str:
+    """What measures all that a forecast for the plan needs."""
+    settings = preparation.settings
+    words = ["homespec", "calibrate", settings.target]
+    if settings.draft != "auto" and preparation.draft is not None:
+        words += ["--draft", settings.draft.removeprefix(f"{NGRAM}+")]
+    if settings.kv_type != "f16":
+        words += ["--kv", settings.kv_type]
+    words += [] if settings.mmap else ["--no-mmap"]
+    words += [] if settings.repack else ["--no-repack"]
+    return shlex.join(words)
 
 
 def is_hopeless(calibrations: Sequence[Calibration | None]) -> bool:
