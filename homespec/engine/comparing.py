@@ -132,7 +132,7 @@ def advise(versions: Iterable[Version]) -> str:
     text = f"{fastest.name} is the fastest here: {speed}"
     smallest = min(known, key=lambda version: version.best_bytes)
     if fastest.best_bytes > smallest.best_bytes:
-        return f"{text}{_price(fastest, smallest)}."
+        return f"{text}, against {smallest.best_speed:.1f} of {smallest.name}{_price(fastest, smallest)}."
     plainly = fastest.plain_speed or 0.0
     better = [
         version
@@ -155,7 +155,6 @@ def _how(version: Version) -> str:
 def _price(version: Version, other: Version) -> str:
     """What the larger of two costs, and whether it is worth more."""
     text = f", at {version.best_bytes / other.best_bytes:.1f} times the memory"
-    text += f" of {other.name} ({other.best_speed:.1f}{_how(other)})" if not other.drafts_pay else ""
     if version.lossy_source:
         return f"{text}; made from {version.lossy_source}, it has no more fidelity than that"
     if version.bits_per_weight > other.bits_per_weight:
