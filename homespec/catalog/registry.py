@@ -31,16 +31,33 @@ def register(entry: ModelEntry, *, drafts_for: str | None = None) -> Path:
         tables.append(("pair", {"target": drafts_for, "draft": entry.name}))
     path = entry_path(entry.name)
     write_atomically(path, _HEAD + "".join(_table(name, fields) for name, fields in tables))
+    if drafts_for is not None:
+        _end_other_pairs(drafts_for, entry.name)
     return path
+
+
+def _end_other_pairs(target: str, draft: str) -> None:
+    """Leaves a target one drafter that was made for it: otherwise the last by name would be taken."""
+    for path in user_directory().glob("*.toml"):
+        if path.stem != draft and is_ours(path):
+            text = path.read_text(encoding="utf-8")
+            pair = _table("pair", {"target": target, "draft": path.stem})
+            if pair in text:
+                write_atomically(path, text.replace(pair, ""))
 
 
 def unregister(name: str) -> bool:
     """Takes a model that was made here out of the catalogue; whether it was in it."""
     path = entry_path(name)
-    is_ours = path.is_file() and path.read_text(encoding="utf-8", errors="replace").startswith(_HEAD)
-    if is_ours:
+    was_in_it = is_ours(path)
+    if was_in_it:
         path.unlink()
-    return is_ours
+    return was_in_it
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file of the catalogue was written by `register`, and may be replaced."""
+    return path.is_file() and path.read_text(encoding="utf-8", errors="replace").startswith(_HEAD)
 
 
 def entry_path(name: str) -> Path:

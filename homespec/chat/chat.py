@@ -271,7 +271,10 @@ class Chat:
             self.engine = self._open_engine(settings)
         except HomespecError:
             self.engine.abort.clear()
+            # Should the old ones not open any more either, nothing is left to talk with, or to keep.
+            kv_files, self._kv_files, self.exit_code = self._kv_files, None, 1
             self.engine = self._open_engine(before)
+            self._kv_files, self.exit_code = kv_files, None
             raise
         self._used_tokens = self.count(self.conversation.messages)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from homespec.chat.replying import show_reply
+from homespec.chat.terminal import harmless
 from homespec.engine.room import Cut, choose_cut, context_use
 from homespec.engine.summarizing import start_summary, summary_text
 from homespec.records import Reply
@@ -93,8 +94,15 @@ class Fullness:
         if generation is None:
             return None
         chat.terminal.quiet("Summary:")
-        show_reply(generation, chat.make_writer())
-        return summary_text(generation)
+        if chat.terminal.can_redraw:
+            show_reply(generation, chat.make_writer())
+            return summary_text(generation)
+        # It is no reply: where replies go to a pipe, it must not go there.
+        for _ in generation:
+            pass
+        summary = summary_text(generation)
+        chat.terminal.quiet(harmless(summary or ""))
+        return summary
 
     def warn(self, chat: Chat, reply: Reply) -> None:
         """Says after a reply, once, that the next one may not fit."""

@@ -17,7 +17,8 @@ from homespec.errors import ConfigError, DecodeAbortedError
 if TYPE_CHECKING:
     from homespec.engine.diet.judging import Finding
     from homespec.engine.diet.passages import Prompt
-    from homespec.engine.diet.reducing import Job, Worth
+    from homespec.engine.diet.reducing import Outcome
+    from homespec.engine.diet.survey import Job, Worth
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
 _SECONDS = {"s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
@@ -98,6 +99,8 @@ def reduce(  # noqa: PLR0913 - one for each option
                 {
                     **_as_json(outcome.worth),
                     "chosen": outcome.chosen,
+                    "slower": {kind: asdict(costs) for kind, costs in outcome.slower.items()},
+                    "impossible": outcome.impossible,
                     "name": entry.name if entry else None,
                     "is_default": outcome.is_default,
                 }
@@ -105,17 +108,31 @@ def reduce(  # noqa: PLR0913 - one for each option
         )
         return
     _show(outcome.worth, outcome.chosen)
-    if outcome.entry is None:
-        click.echo(f"{draft} as it is makes {target} fastest: nothing was made.")
-        return
-    click.echo(f"Made {outcome.entry.name}.")
-    if outcome.is_default:
-        click.echo(f"It drafts for {target} from now on; homespec draft rm {outcome.entry.name} ends that.")
-    else:
-        click.echo(
-            f"It is no better than {draft}, which goes on drafting; --draft {outcome.entry.name} takes it."
+    _tell_outcome(outcome, draft, target)
+
+
+def _tell_outcome(outcome: Outcome, draft: str, target: str) -> None:
+    best, lookup = outcome.worth.findings[outcome.chosen], outcome.worth.lookup
+    rival = draft if outcome.rival == next(iter(outcome.worth.findings)) else outcome.rival
+    if outcome.slower:
+        costs = ", ".join(
+            f"{name} {1000 * cost.seconds_per_token:.1f}" for name, cost in outcome.slower.items()
         )
-    if (outcome.worth.findings[outcome.chosen].expectation.speedup) <= outcome.worth.lookup.speedup * 1.01:
+        click.echo(f"Not looked into, since slower (ms a token): {costs}.")
+    for text in outcome.impossible:
+        click.echo(f"Could not be made: {text}")
+    if outcome.entry is None:
+        click.echo(f"Nothing is better for {target} than {rival}: nothing was made.")
+        return
+    name = outcome.entry.name
+    click.echo(f"Made {name}.")
+    if outcome.is_default:
+        click.echo(f"It drafts for {target} from now on; homespec draft rm {name} ends that.")
+    elif outcome.is_better:
+        click.echo(f"{target} is not in the catalogue: take it with --draft {name}.")
+    else:
+        click.echo(f"It is no better than {rival}, which goes on drafting; --draft {name} takes it.")
+    if best.expectation.speedup <= lookup.speedup * 1.01:
         click.echo("On this machine lookup alone is expected to be as fast: drafting may not pay.")
 
 
@@ -197,7 +214,7 @@ def _job(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from homespec.engine.diet.reducing import Job
+    from homespec.engine.diet.survey import Job
     from homespec.runtime.interrupt import abort_on_interrupt
     from homespec.units import parse_bytes
 

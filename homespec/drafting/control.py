@@ -161,9 +161,7 @@ class Controller:
 
     def _free_part(self, step: StepRecord, attempt: _Attempt) -> tuple[int, float]:
         """How many of the step's tokens a free drafter yielded, and their time in plain steps."""
-        if attempt.arm is None:
-            return 0, 0.0
-        if attempt.arm.is_free:
+        if attempt.arm is not None and attempt.arm.is_free:
             return len(step.tokens), 0.0
         if attempt.tail_arm is None:
             return 0, 0.0
@@ -282,15 +280,14 @@ class Controller:
             return going
 
         start = perf_counter()
-        draft = NO_DRAFT
+        draft, history = NO_DRAFT, list(tokens)
         while going == Going.ON and len(draft.tokens) < max_length:
-            history = [*tokens, *draft.tokens]
             drawn = arm.drafter.propose(history, 1, keep_going)
             if not drawn.tokens:
                 break
             draft = join(draft, drawn)
-            hope = going_on(rates, acceptance, usual, arm.token_steps)
-            tail = self._tail(attempt, acceptance, [*history, *drawn.tokens], hope)
+            history += drawn.tokens
+            tail = self._tail(arm, attempt, acceptance, history)
             if tail.tokens:
                 draft = join(draft, tail)
                 break
@@ -300,21 +297,24 @@ class Controller:
         length, value = best_cut(rates, acceptance[: len(draft.tokens)])
         return self._cut(draft, length, value, rates)
 
-    def _tail(self, attempt: _Attempt, acceptance: list[float], history: Sequence[int], hope: float) -> Draft:
+    def _tail(self, arm: Arm, attempt: _Attempt, acceptance: list[float], history: Sequence[int]) -> Draft:
         """How a free drafter goes on behind drawn tokens, where that promises more than drawing on.
 
         It depends on drawn tokens, but only on those that are going to be verified in any case.
         """
         rates, length = attempt.rates, len(acceptance)
-        for arm in self._arms:
-            room = rates.largest_width - 1 - length
-            if not arm.is_free or room < 1:
+        room = rates.largest_width - 1 - length
+        for free in self._arms:
+            if not free.is_free or room < 1:
                 continue
-            tail = arm.drafter.propose(history, room, _always)
-            probabilities = [arm.probability(self.kind, confidence) for confidence in tail.confidences]
+            tail = free.drafter.propose(history, room, _always)
+            probabilities = [free.probability(self.kind, confidence) for confidence in tail.confidences]
             best_length, value = best_cut(rates, [*acceptance, *probabilities])
-            if best_length > length and value > hope + _TAIL_GAIN:
-                attempt.tail_arm, attempt.num_before_tail = arm, length
+            if best_length <= length:
+                continue
+            hope = going_on(rates, acceptance, arm.tally(self.kind).acceptance, arm.token_steps)
+            if value > hope + _TAIL_GAIN:
+                attempt.tail_arm, attempt.num_before_tail = free, length
                 acceptance += probabilities[: best_length - length]
                 return cut(tail, best_length - length)
         return NO_DRAFT

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from homespec.contracts import Costs, Going
 from homespec.records import StepRecord
@@ -111,6 +112,19 @@ class Rates:
         return 1.0 - self.speedup
 
 
+def _expected_tokens(acceptance: Iterable[float]) -> Iterator[float]:
+    """What steps with drafts of one, two, three ... tokens yield in expectation, the target's token included.
+
+    Args:
+        acceptance: of each token, if those before it are accepted.
+    """
+    survival = expected_tokens = 1.0
+    for probability in acceptance:
+        survival *= probability
+        expected_tokens += survival
+        yield expected_tokens
+
+
 def best_cut(rates: Rates, acceptance: Sequence[float]) -> tuple[int, float]:
     """How much of a finished draft to verify (D-cut at batch one).
 
@@ -124,12 +138,9 @@ def best_cut(rates: Rates, acceptance: Sequence[float]) -> tuple[int, float]:
         Draft length from 0 on, and its value.
     """
     best_length, best_value = 0, rates.plain()
-    survival, expected_tokens = 1.0, 1.0
-    for length, probability in enumerate(acceptance[: rates.largest_width - 1], start=1):
-        survival *= probability
-        expected_tokens += survival
+    for length, tokens in enumerate(_expected_tokens(acceptance[: rates.largest_width - 1]), start=1):
         width = length + 1
-        value = rates.value(expected_tokens, width, _LEAST_GAIN * rates.cheapest(width)[1])
+        value = rates.value(tokens, width, _LEAST_GAIN * rates.cheapest(width)[1])
         if value > best_value:
             best_length, best_value = length, value
     return best_length, best_value
@@ -149,14 +160,11 @@ def fastest_cut(rates: Rates, acceptance: Sequence[float]) -> tuple[int, float]:
         Draft length and its value; 0 where no length is worth more than plain decoding.
     """
     best_length, best_speedup, best_value = 0, 0.0, rates.plain()
-    survival, expected_tokens = 1.0, 1.0
-    for length, probability in enumerate(acceptance[: rates.largest_width - 1], start=1):
-        survival *= probability
-        expected_tokens += survival
+    for length, tokens in enumerate(_expected_tokens(acceptance[: rates.largest_width - 1]), start=1):
         steps = rates.cheapest(length + 1)[1]
-        value = rates.value(expected_tokens, length + 1, _LEAST_GAIN * steps)
-        if value > rates.plain() and expected_tokens / steps > best_speedup:
-            best_length, best_speedup, best_value = length, expected_tokens / steps, value
+        value = rates.value(tokens, length + 1, _LEAST_GAIN * steps)
+        if value > rates.plain() and tokens / steps > best_speedup:
+            best_length, best_speedup, best_value = length, tokens / steps, value
     return best_length, best_value
 
 
@@ -171,13 +179,11 @@ def best_hope(rates: Rates, token_steps: float, acceptance: float = NEARLY_ALWAY
         token_steps: time of drafting one token, in plain steps.
         acceptance: of each token, if those before it are accepted.
     """
-    survival = expected_tokens = 1.0
-    best = -math.inf
-    for length in range(1, rates.largest_drawn + 1):
-        survival *= acceptance
-        expected_tokens += survival
-        best = max(best, rates.value(expected_tokens, length + 1, length * token_steps))
-    return best
+    drawn = _expected_tokens(repeat(acceptance, rates.largest_drawn))
+    values = (
+        rates.value(tokens, length + 1, length * token_steps) for length, tokens in enumerate(drawn, start=1)
+    )
+    return max(values, default=-math.inf)
 
 
 def expected_speedup(rates: Rates, token_steps: float, acceptance: float) -> float:
@@ -188,12 +194,12 @@ def expected_speedup(rates: Rates, token_steps: float, acceptance: float) -> flo
         token_steps: time of drafting one token, in plain steps.
         acceptance: of each token, if those before it are accepted.
     """
-    survival = expected_tokens = best = 1.0
-    for length in range(1, rates.largest_drawn + 1):
-        survival *= acceptance
-        expected_tokens += survival
-        best = max(best, expected_tokens / (length * token_steps + rates.cheapest(length + 1)[1]))
-    return best
+    drawn = _expected_tokens(repeat(acceptance, rates.largest_drawn))
+    speedups = (
+        tokens / (length * token_steps + rates.cheapest(length + 1)[1])
+        for length, tokens in enumerate(drawn, start=1)
+    )
+    return max((1.0, *speedups))
 
 
 def going_on(rates: Rates, acceptance: Sequence[float], usual_acceptance: float, token_steps: float) -> float:
@@ -205,16 +211,13 @@ def going_on(rates: Rates, acceptance: Sequence[float], usual_acceptance: float,
         usual_acceptance: assumed of those after them.
         token_steps: time of drafting one token, in plain steps.
     """
-    survival = expected_tokens = 1.0
-    for probability in acceptance:
-        survival *= probability
-        expected_tokens += survival
-    best = rates.value(expected_tokens, len(acceptance) + 1)
-    for further in range(1, rates.largest_drawn + 1 - len(acceptance)):
-        survival *= usual_acceptance
-        expected_tokens += survival
-        best = max(best, rates.value(expected_tokens, len(acceptance) + 1 + further, further * token_steps))
-    return best
+    num_drawn = len(acceptance)
+    probabilities = (*acceptance, *repeat(usual_acceptance, rates.largest_drawn - num_drawn))
+    return max(
+        rates.value(tokens, length + 1, (length - num_drawn) * token_steps)
+        for length, tokens in enumerate((1.0, *_expected_tokens(probabilities)))
+        if length >= num_drawn
+    )
 
 
 def decide_going(

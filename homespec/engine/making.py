@@ -23,14 +23,14 @@ from homespec.catalog.quantizations import (
     lossy_source,
     quantized_bytes,
 )
-from homespec.catalog.registry import register
+from homespec.catalog.registry import entry_path, is_ours, register
 from homespec.catalog.store import ResolvedModel, model_path, resolve
 from homespec.errors import ConfigError
-from homespec.runtime.quantize import FILE_TYPES, Form, Progress, check_file_type, quantize
+from homespec.runtime.quantize import FILE_TYPES, MAX_NOTE_BYTES, Form, Progress, check_file_type, quantize
 from homespec.runtime.threads import choose_threads
-from homespec.runtime.trim_layout import SOURCE_NAME
+from homespec.runtime.trim_layout import MADE_BY_VERSION, SOURCE_NAME, SOURCE_SHA256
 
-_SOURCE_SHA256, _VERSION, _QUANTIZED = "homespec.source.sha256", "homespec.version", "homespec.quantized"
+_QUANTIZED = "homespec.quantized"
 _UNUSABLE = re.compile(r"[^a-z0-9._-]+")
 
 
@@ -86,9 +86,9 @@ def write_quantized(
         HomespecError: see `quantize.quantize`.
     """
     check_quantizable(header)
-    notes = {_VERSION: __version__, _QUANTIZED: form.file_type + (" pure" if form.pure else "")}
+    notes = {MADE_BY_VERSION: __version__, _QUANTIZED: form.file_type + (" pure" if form.pure else "")}
     if header.text(SOURCE_NAME) is None:
-        notes |= {SOURCE_NAME: header.path.stem[:100], _SOURCE_SHA256: hash_file(header.path)}
+        notes |= {SOURCE_NAME: _short(header.path.stem), SOURCE_SHA256: hash_file(header.path)}
     notes[SOURCE_TYPE] = lossy_source(header) or file_type(header)
     needed_bytes = quantized_bytes(header, form.file_type, pure=form.pure)
     quantize(header.path, path, form, needed_bytes=needed_bytes, notes=notes, progress=progress)
@@ -152,14 +152,24 @@ def check_name(name: str, path: Path, source: ResolvedModel) -> None:
     Raises:
         ConfigError: that would happen.
     """
-    if path.resolve() == source.path.resolve():
-        raise ConfigError(f"{path} is the source itself.", hint="Pass another --output.")
+    link = model_path(name)
+    # The name's place in the models directory is replaced as well, wherever the file itself goes.
+    if source.path.resolve() in (path.resolve(), link.resolve()):
+        raise ConfigError(f"{path} is the source itself, or has its name.", hint="Pass another --output.")
     known = load_catalog().get(name)
-    foreign = known is not None and known.made_from is None
-    unknown = known is None and (os.path.lexists(model_path(name)) or path.exists())
-    if foreign or unknown:
-        what = f"The name {name} is that of another model" if foreign else f"There is a file {path} already"
-        raise ConfigError(f"{what}.", hint="Pass another --output.")
+    if known is not None and known.made_from is None:
+        raise ConfigError(f"The name {name} is that of another model.", hint="Pass another --output.")
+    strangers = [] if known else [place for place in (link, entry_path(name)) if os.path.lexists(place)]
+    strangers = [place for place in strangers if place == link or not is_ours(place)]
+    if path.exists() and path.resolve() != link.resolve():
+        strangers.append(path)
+    if strangers:
+        raise ConfigError(f"There is a file {strangers[0]} already.", hint="Pass another --output.")
+
+
+def _short(text: str) -> str:
+    """As much of a text as the metadata can take, whatever its script."""
+    return text.encode(errors="replace")[:MAX_NOTE_BYTES].decode(errors="ignore")
 
 
 def _base_name(name: str) -> str:

@@ -17,9 +17,9 @@ from dataclasses import replace
 from gguf import GGUFValueType
 
 from homespec.reduce.gguf_file import Entry, GgufModel
-from homespec.runtime.trim_layout import SOURCE_NAME
+from homespec.runtime.trim_layout import MADE_BY_VERSION, SOURCE_NAME, SOURCE_SHA256
 
-_SOURCE_SHA256, _RECIPE, _VERSION = "homespec.source.sha256", "homespec.recipe", "homespec.version"
+_RECIPE = "homespec.recipe"
 
 
 def with_step(model: GgufModel, step: str) -> GgufModel:
@@ -37,8 +37,8 @@ def with_step(model: GgufModel, step: str) -> GgufModel:
         with model.path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         added[SOURCE_NAME] = Entry(model.path.stem, GGUFValueType.STRING)
-        added[_SOURCE_SHA256] = Entry(sha256, GGUFValueType.STRING)
+        added[SOURCE_SHA256] = Entry(sha256, GGUFValueType.STRING)
     recipe = [*model.array(_RECIPE), step.encode()]
     added[_RECIPE] = Entry(recipe, GGUFValueType.ARRAY, GGUFValueType.STRING)
-    added[_VERSION] = Entry(importlib.metadata.version("homespec"), GGUFValueType.STRING)
+    added[MADE_BY_VERSION] = Entry(importlib.metadata.version("homespec"), GGUFValueType.STRING)
     return replace(model, metadata={**model.metadata, **added})

@@ -69,14 +69,15 @@ class Score:
 
     def beats(self, other: Score) -> bool:
         """Whether it is the better choice."""
-        if self._is_usable != other._is_usable:
-            return self._is_usable
+        if self.is_usable != other.is_usable:
+            return self.is_usable
         if abs(self.speedup - other.speedup) >= _TIE:
             return self.speedup > other.speedup
         return self.fixed_speedup > other.fixed_speedup
 
     @property
-    def _is_usable(self) -> bool:
+    def is_usable(self) -> bool:
+        """Whether it may be taken at all."""
         return self.fits and self.lost_length <= MOST_LOST_LENGTH
 
 
@@ -125,18 +126,21 @@ class Search:
         return self.best
 
     def _climb_vocabulary(self, space: Space) -> None:
-        """Smaller and smaller from the first guess on; or larger, if the next smaller one was no better."""
+        """From the first guess on smaller and smaller, or larger where that was not to the good."""
         sizes, start = space.vocabularies, space.first_vocabulary
         if not sizes:
             return
         base = self.best
-        self._try(replace(base, num_tokens=sizes[start]))
-        for size in sizes[start + 1 :]:
-            if not self._try(replace(base, num_tokens=size)):
-                break
-        if self.best in (base, replace(base, num_tokens=sizes[start])):
-            for size in reversed(sizes[:start]):
-                if not self._try(replace(base, num_tokens=size)):
+        recipes = [replace(base, num_tokens=size) for size in sizes]
+        first = recipes[start]
+        if self._try(first):
+            for recipe in recipes[start + 1 :]:
+                if not self._try(recipe):
+                    break
+        if self.best in (base, first):
+            for recipe in reversed(recipes[:start]):
+                # One that still loses too much says nothing about larger ones.
+                if not self._try(recipe) and (recipe not in self.scores or self.scores[recipe].is_usable):
                     break
 
     def _try(self, recipe: Recipe) -> bool:

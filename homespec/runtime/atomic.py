@@ -26,9 +26,9 @@ def written_whole(destination: Path) -> Iterator[Path]:
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         yield part
-        _sync(part)
+        sync(part)
         part.replace(destination)
-        _sync(destination.parent)
+        sync(destination.parent)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskSpaceError(
@@ -43,7 +43,7 @@ def written_whole(destination: Path) -> Iterator[Path]:
             part.unlink()
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Makes what was written to a file, or the names in a directory, outlast a power failure."""
     handle = os.open(path, os.O_RDONLY)
     try:

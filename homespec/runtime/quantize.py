@@ -46,7 +46,8 @@ FILE_TYPES: Mapping[str, tuple[int, str]] = MappingProxyType(
         "Q2_K": (10, "Q2_K"),
     }
 )
-_MAX_NOTE_BYTES = 127  # char val_str[128] of llama_model_kv_override
+MAX_NOTE_BYTES = 127
+"""Of a key or a text of the notes: `char val_str[128]` of llama_model_kv_override."""
 _SPARE_BYTES = 64 << 20
 
 
@@ -104,9 +105,9 @@ def quantize(
         HomespecError: the file cannot be written.
         ModelFormatError: llama.cpp refuses the source.
     """
-    assert all(len(text.encode()) <= _MAX_NOTE_BYTES for text in (*notes, *notes.values()))
-    check_room(destination, needed_bytes)
+    assert all(len(text.encode()) <= MAX_NOTE_BYTES for text in (*notes, *notes.values()))
     with written_whole(destination) as temporary:
+        check_room(destination, needed_bytes)
         order = {"source": str(source), "destination": str(temporary), **asdict(form), "notes": dict(notes)}
         complaint = _run_child(order, progress)
         if complaint is not None:

@@ -17,6 +17,10 @@ from pathlib import Path
 
 SOURCE_NAME = "homespec.source.name"
 """Which file a reduced one was made from."""
+SOURCE_SHA256 = "homespec.source.sha256"
+"""Of that file."""
+MADE_BY_VERSION = "homespec.version"
+"""Of the homespec that made the last step."""
 TRIM_TOKEN_IDS = "homespec.trim.token_ids"
 TRIM_NUM_SOURCE_TOKENS = "homespec.trim.num_source_tokens"
 TRIM_SOURCE_TOKENS_SHA256 = "homespec.trim.source_tokens_sha256"

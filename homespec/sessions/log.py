@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from homespec.errors import SessionBusyError, SessionError, SessionFormatError, SessionNotFoundError
+from homespec.runtime.atomic import sync
 from homespec.runtime.state import state_directory
 from homespec.sessions.conversation import Conversation, apply, begin
 from homespec.sessions.events import FORMAT, Event, Json, Start, from_json, to_json
@@ -206,7 +207,7 @@ class SessionLog:
         if self._descriptor < 0:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._descriptor = open_locked(self.path, create=True)
-            _sync_directory(self.path.parent)
+            sync(self.path.parent)
         # Cuts off what a crash or a full disk left of an earlier line.
         os.ftruncate(self._descriptor, self._num_bytes)
         os.lseek(self._descriptor, self._num_bytes, os.SEEK_SET)
@@ -281,12 +282,3 @@ def _line(event: Event) -> bytes:
     data = {"at": round(time.time(), 3), **to_json(event)}
     # Unpaired surrogates (bytes that a terminal could not decode) have no UTF-8; JSON can escape them.
     return json.dumps(data, separators=(",", ":")).encode() + b"\n"
-
-
-def _sync_directory(directory: Path) -> None:
-    """Makes the new name in it durable."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -308,7 +308,9 @@ class TestPipes:
         else:
             assert result.returncode == 0
             assert len(turns) == 8
-            assert all(turn.assistant for turn in turns)
+            replies = [turn.assistant.text.rstrip("\n") for turn in turns if turn.assistant]
+            assert result.stdout.rstrip("\n") == "\n".join(replies).rstrip("\n")
+            assert len(replies) == 8
 
     def test_a_message_that_never_fits(self) -> None:
         result = piped("word " * 400 + "\nSay Hello.\n", "-c", "256", "-n", "8")

@@ -63,11 +63,9 @@ class _Output(io.StringIO):
     def __init__(self, screen: Screen) -> None:
         super().__init__()
         self._screen = screen
-        self.num_characters = 0
 
     def write(self, text: str) -> int:
         self._screen.write(text)
-        self.num_characters += len(text)
         return len(text)
 
     def isatty(self) -> bool:

@@ -118,7 +118,7 @@ def test_a_pair_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         ("size_bytes = 7", "size_bytes = 0", "size_bytes must be a whole number above zero, but is 0"),
         ("size_bytes = 7", "size_bytes = true", "size_bytes must be a whole number above zero, but is True"),
         ('sha256 = "', 'sha256 = "XY', "sha256 has the unusable value"),
-        ('kind = "hf"', 'kind = "ftp"', "kind must be pypi, hf or file, but is 'ftp'"),
+        ('kind = "hf"', 'kind = "ftp"', "kind must be pypi, hf, file or made, but is 'ftp'"),
         ('kind = "hf"\nrepo = "a/b"\nfile = "c.gguf"', 'kind = "file"\npath = "https://x/y"', "path must be"),
         ("[[model]]", "[[model]", "is not valid TOML"),
         ("[[model.sources]]", "[model.source]", "sources is missing"),

@@ -64,14 +64,11 @@ Fox               4
 The end."""
 
 
-def shown(
-    text: str, columns: int = 80, rows: int = 24, *, size: int = 5, clock: list[float] | None = None
-) -> str:
-    """What a terminal shows of a text that is streamed in pieces."""
+def shown(text: str, columns: int = 80, rows: int = 24, *, size: int = 5) -> str:
+    """What a terminal shows of a text that is streamed in pieces, drawn after each of them."""
     terminal, screen = memory_terminal(columns, rows)
-    times = iter(range(10**9)) if clock is None else iter(clock)
     writer = MarkdownWriter(
-        terminal, show_thinking=True, code_theme="ansi_dark", clock=lambda: float(next(times))
+        terminal, show_thinking=True, code_theme="ansi_dark", clock=iter(range(10**9)).__next__
     )
     for start in range(0, len(text), size):
         writer.write(text[start : start + size])

@@ -203,25 +203,46 @@ def test_a_disturbed_step_is_not_held_against_a_drafter() -> None:
     assert arm.token_steps < 0.3
 
 
-def test_a_free_drafter_goes_on_where_a_draft_model_leads_into_a_copy() -> None:
+class Copier:
+    """Knows the text where it is a copy, and nothing elsewhere."""
+
+    name = "free"
+
+    def __init__(self, text: Sequence[int], copied: Sequence[range]) -> None:
+        self._text, self._copied = text, copied
+
+    def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
+        place = next((part for part in self._copied if len(tokens) in part), range(0))
+        found = tuple(self._text[len(tokens) : min(place.stop, len(tokens) + max_tokens)])
+        return Draft(found, None, (0.97,) * len(found))
+
+
+def steps_with_copies(
+    copied: Sequence[range], num_tokens: int, max_length: int
+) -> tuple[list[StepRecord], list[int], list[int]]:
+    """A reply with a free copier and a good draft model: its steps, its tokens, and the true ones."""
     target, prompt = TableModel.random(3, 8), [1, 2]
     text = list(prompt)
-    for _ in range(400):
+    for _ in range(num_tokens + 200):
         text.append(int(target.next_logits(text).argmax()))
-    # The copies begin where no step of the loop is likely to end by itself.
-    copier = Copier(text, [range(start, start + 12) for start in range(13, 390, 20)])
     model = Oracle(text[2:], 2, 0.95, 8)
     model.name = "draft-model"
-    controller = pinned(flat, Arm(copier), Arm(model, token_steps=0.2), max_length=20)
+    controller = pinned(flat, Arm(Copier(text, copied)), Arm(model, token_steps=0.2), max_length=max_length)
     reply = make_reply(
-        prompt, make_sampling(GREEDY).verifier, drafter=controller, lengths=controller, max_tokens=380
+        prompt, make_sampling(GREEDY).verifier, drafter=controller, lengths=controller, max_tokens=num_tokens
     )
-    steps = run(target, reply)
+    return run(target, reply), reply.tokens, text
+
+
+def test_a_free_drafter_goes_on_where_a_draft_model_leads_into_a_copy() -> None:
+    # The copies begin where no step of the loop is likely to end by itself.
+    copied = [range(start, start + 12) for start in range(13, 390, 20)]
+    steps, tokens, text = steps_with_copies(copied, num_tokens=380, max_length=20)
     mixed = [step for step in steps if step.drafter == "draft-model+free"]
     assert len(mixed) > 5
     # Both parts of such drafts are right most of the time.
     assert sum(step.num_accepted_tokens for step in mixed) > 6 * len(mixed)
-    assert reply.tokens == text[: len(reply.tokens)]
+    assert tokens == text[: len(tokens)]
 
 
 def test_short_replies_do_not_pay_for_reading_a_long_prompt() -> None:
@@ -251,33 +272,9 @@ def test_what_free_drafts_write_is_not_left_for_a_draft_model() -> None:
     assert gain.tokens_left(Gain(200.0, 20.0, free_tokens=200.0)) == gain.tokens_left(Gain(0.0, 0.0))
 
 
-class Copier:
-    """Knows the text where it is a copy, and nothing elsewhere."""
-
-    name = "free"
-
-    def __init__(self, text: Sequence[int], copied: Sequence[range]) -> None:
-        self._text, self._copied = text, copied
-
-    def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
-        place = next((part for part in self._copied if len(tokens) in part), range(0))
-        found = tuple(self._text[len(tokens) : min(place.stop, len(tokens) + max_tokens)])
-        return Draft(found, None, (0.97,) * len(found))
-
-
 def test_fast_copying_does_not_make_a_draft_model_look_slow() -> None:
-    target, prompt = TableModel.random(3, 8), [1, 2]
-    text = list(prompt)
-    for _ in range(1200):
-        text.append(int(target.next_logits(text).argmax()))
-    copier = Copier(text, [range(start, start + 100) for start in range(100, 1000, 200)])
-    model = Oracle(text[2:], 2, 0.95, 8)
-    model.name = "draft-model"
-    controller = pinned(flat, Arm(copier), Arm(model, token_steps=0.2), max_length=10)
-    reply = make_reply(
-        prompt, make_sampling(GREEDY).verifier, drafter=controller, lengths=controller, max_tokens=1000
-    )
-    steps = run(target, reply)
+    copied = [range(start, start + 100) for start in range(100, 1000, 200)]
+    steps, _, _ = steps_with_copies(copied, num_tokens=1000, max_length=10)
     # What is no copy is nearly all drafted by the model, as it would be if there were no copies.
     assert sum(step.drafter == "none" for step in steps) < 20
     assert sum(step.drafter == "draft-model" for step in steps) > 50

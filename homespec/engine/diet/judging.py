@@ -89,18 +89,28 @@ class Judge:
             DecodeAbortedError: stopped on request.
             VocabMismatchError: it does not speak the target's tokens.
         """
-        found = self.recall(name)
-        if found is None:
-            reference = self.original_finding().costs
-            now, costs = self.bench.measure([self.original, path])
-            ratio = reference.seconds_per_token / now.seconds_per_token
-            costs = DrafterCosts(
-                seconds_per_token=costs.seconds_per_token * ratio,
-                catch_up_seconds=costs.catch_up_seconds * ratio,
-                prefill_tokens_per_second=costs.prefill_tokens_per_second / ratio,
-            )
-            found = self._finding(name, path, costs)
-        return found
+        return self.recall(name) or self._finding(name, path, self.measure(name, path))
+
+    def measure(self, name: str, path: Path) -> DrafterCosts:
+        """What a drafter costs, by turns with the original, as if measured when that was.
+
+        Raises:
+            DecodeAbortedError: stopped on request.
+            VocabMismatchError: it does not speak the target's tokens.
+        """
+        name = f"{name}: costs"
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            return DrafterCosts.from_json(self._known[name])
+        reference = self.original_finding().costs
+        now, costs = self.bench.measure([self.original, path])
+        ratio = reference.seconds_per_token / now.seconds_per_token
+        costs = DrafterCosts(
+            seconds_per_token=costs.seconds_per_token * ratio,
+            catch_up_seconds=costs.catch_up_seconds * ratio,
+            prefill_tokens_per_second=costs.prefill_tokens_per_second / ratio,
+        )
+        self._remember(name, asdict(costs))
+        return costs
 
     def lookup_alone(self) -> Expectation:
         """What the controller expects without a draft model."""
@@ -108,11 +118,11 @@ class Judge:
 
     def recall(self, name: str) -> Finding | None:
         """What was found earlier."""
-        with contextlib.suppress(KeyError, TypeError, AttributeError):
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
             known = self._known[name]
             shares = tuple(known["acceptance"]["by_position"])
             return Finding(
-                costs=DrafterCosts(**known["costs"]),
+                costs=DrafterCosts.from_json(known["costs"]),
                 acceptance=replace(Acceptance(**known["acceptance"]), by_position=shares),
                 expectation=Expectation(**known["expectation"]),
                 needed_bytes=int(known["needed_bytes"]),
@@ -137,12 +147,15 @@ class Judge:
             fits=preparation.option.kind == "draft" and preparation.option.fits,
             file_bytes=path.stat().st_size,
         )
-        self._known[name] = asdict(found)
+        self._remember(name, asdict(found))
+        return found
+
+    def _remember(self, name: str, facts: dict[str, Any]) -> None:
+        self._known[name] = facts
         if self.memory is not None:
             # A disk that cannot be written costs the next search its time, and nothing else.
             with contextlib.suppress(OSError):
                 write_atomically(self.memory, json.dumps(self._known, indent=1))
-        return found
 
 
 def score(found: Finding, original: Finding, *, of_itself: bool) -> Score:

@@ -18,6 +18,9 @@ from homespec.runtime.state import state_directory, write_atomically
 
 REPLY_TOKENS = 96
 _GREEDY = RequestParams(SamplingParams(temperature=0.0), max_tokens=REPLY_TOKENS)
+# Of each use: some twenty replies tell 0.1 of the mean acceptance length apart, and every draft model on
+# trial has to read them all.
+_ENOUGH_TOKENS = 5_000
 # A reply shorter than this has no room for the drafts that are to be judged.
 _LEAST_TOKENS = 8
 
@@ -79,7 +82,7 @@ def collect(
     has_time: Callable[[], bool],
     progress: Callable[[float], None] = lambda share: None,
 ) -> list[Passage]:
-    """Replies to the prompts, from disk or generated now, as many as there is time for.
+    """Replies to the prompts, from disk or generated now, until they are enough or there is no more time.
 
     Each is stored as soon as it is there, so that an interruption loses one at most.
 
@@ -93,19 +96,22 @@ def collect(
         DecodeAbortedError: stopped on request.
     """
     passages: list[Passage] = []
+    num_tokens = {True: 0, False: 0}
     identity = model_identity(engine.preparation.target.model.path)
     for number, prompt in enumerate(prompts):
         progress(number / len(prompts))
+        if num_tokens[prompt.counted] >= _ENOUGH_TOKENS:
+            continue
         path = _path(identity, prompt)
         known = _load(path)
-        needed = prompt.counted not in {passage.counted for passage in passages}
-        if known is None and (needed or has_time()):
+        if known is None and (num_tokens[prompt.counted] == 0 or has_time()):
             known = _generate(engine, prompt)
             if known is not None:
                 with contextlib.suppress(OSError):
                     write_atomically(path, json.dumps(asdict(known)))
         if known is not None and known.num_reply_tokens >= _LEAST_TOKENS:
             passages.append(known)
+            num_tokens[prompt.counted] += len(known.tokens)
     return passages
 
 
@@ -129,14 +135,16 @@ def _path(identity: str, prompt: Prompt) -> Path:
 
 
 def _load(path: Path) -> Passage | None:
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, OverflowError):
         known = json.loads(path.read_text(encoding="utf-8"))
-        return Passage(
+        passage = Passage(
             kind=str(known["kind"]),
             counted=known["counted"] is True,
             tokens=tuple(map(int, known["tokens"])),
             num_prompt_tokens=int(known["num_prompt_tokens"]),
         )
+        if 0 < passage.num_prompt_tokens <= len(passage.tokens):
+            return passage
     return None
 
 

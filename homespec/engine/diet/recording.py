@@ -55,7 +55,7 @@ def record(context: TokenModel, passage: Passage, expected: Counter[int] | None 
     Raises:
         DecodeAbortedError: stopped on request.
     """
-    tokens, first = passage.tokens, passage.num_prompt_tokens - 1
+    tokens, first = list(passage.tokens), passage.num_prompt_tokens - 1
     kept = rewind(context, tokens[: first + 1])
     if kept < first:
         context.decode(tokens[kept:first], rows="none")

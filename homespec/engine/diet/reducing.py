@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from time import perf_counter
 
-from homespec.calibration.curve import CostCurve
+from homespec.calibration.costs import DrafterCosts
 from homespec.calibration.fingerprint import model_identity
 from homespec.catalog.entries import ModelEntry
-from homespec.catalog.facts import model_facts
-from homespec.catalog.gguf_header import GgufHeader, read_header
-from homespec.catalog.store import ResolvedModel, model_path, models_directory, resolve
-from homespec.catalog.vocabulary import check_vocabularies
-from homespec.engine.calibrating import stored_calibrations
-from homespec.engine.diet.counting import count_useful
+from homespec.catalog.facts import ModelFacts, model_facts
+from homespec.catalog.gguf_header import read_header
+from homespec.catalog.store import ResolvedModel, draft_model, model_path, models_directory, resolve
 from homespec.engine.diet.judging import Finding, Judge, score
-from homespec.engine.diet.passages import Passage, Prompt, collect
-from homespec.engine.diet.replay import Expectation
-from homespec.engine.diet.trial import Bench
+from homespec.engine.diet.passages import Passage
+from homespec.engine.diet.survey import Job, Survey, Worth, make_survey
 from homespec.engine.diet.workshop import Workshop
-from homespec.engine.engine import Engine
 from homespec.engine.making import check_name, enter, made_name
-from homespec.engine.preparing import NGRAM
-from homespec.engine.settings import EngineSettings
-from homespec.errors import ConfigError, DecodeAbortedError
+from homespec.errors import ConfigError
 from homespec.reduce.agreement import Sample
 from homespec.reduce.layer_search import greedy_search
 from homespec.reduce.layers import evenly_spaced
 from homespec.reduce.search import Recipe, Score, Search, Space
 from homespec.reduce.trial import LayerTrial
-from homespec.runtime.binding import AbortFlag
+from homespec.runtime.atomic import written_whole
 from homespec.runtime.state import state_directory
 from homespec.runtime.threads import choose_threads
 
@@ -43,64 +32,10 @@ TYPES = ("Q4_0", "IQ4_NL", "Q4_1", "Q8_0")
 _VOCABULARIES = (65_536, 49_152, 32_768, 24_576, 16_384, 8_192)
 _FIRST_TOKENS = 32_768
 _LAYER_SHARES = (7 / 8, 3 / 4, 1 / 2)
-# The target's replies may take this part of the time, the search for layers that of it.
-_REPLIES_SHARE, _LAYERS_SHARE = 0.4, 0.4
-
-
-@dataclass(slots=True)
-class Job:
-    """What to look into.
-
-    Attributes:
-        target: name or path.
-        draft: name or path of the draft model; the target's own for self-speculation.
-        prompts: that the target answers, see `passages.in_turn`.
-        seconds: that it may take, about.
-        memory_bytes: plan for a machine with this much memory; None for this one.
-        texts: of the user, on which useful tokens are counted.
-        abort: stops everything.
-        tell: told what is being done, and the share of it.
-    """
-
-    target: str
-    draft: str
-    prompts: Sequence[Prompt]
-    seconds: float
-    memory_bytes: int | None = None
-    texts: Sequence[str] = ()
-    abort: AbortFlag = field(default_factory=AbortFlag)
-    tell: Callable[[str, float], None] = lambda what, share: None
-    _start: float = field(default_factory=perf_counter)
-
-    def elapsed(self) -> float:
-        """Seconds since it began."""
-        return perf_counter() - self._start
-
-    def heed(self) -> None:
-        """Stops where that was asked for.
-
-        Raises:
-            DecodeAbortedError: it was.
-        """
-        if self.abort.is_set:
-            raise DecodeAbortedError("Reducing was stopped.")
-
-
-@dataclass(frozen=True, slots=True)
-class Worth:
-    """What draft models are worth for a target.
-
-    Attributes:
-        findings: name -> about it; the first is the one that the others are compared with.
-        lookup: what the controller expects without a draft model.
-        plain_seconds: of a plain step of the target.
-        num_replies: by which they were judged.
-    """
-
-    findings: dict[str, Finding]
-    lookup: Expectation
-    plain_seconds: float
-    num_replies: int
+# The search for layers may take this part of the time.
+_LAYERS_SHARE = 0.4
+# Formats that cost so much more than the fastest are not looked into: they propose nearly the same.
+_MUCH_SLOWER = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,45 +44,23 @@ class Outcome:
 
     Attributes:
         worth: of everything that was tried, the original first.
-        chosen: key of the one that was kept, in `worth.findings`.
-        entry: of it in the catalogue; None where the original is the best.
+        chosen: the best of what could be made, or what was wanted: a key of `worth.findings`.
+        entry: of it in the catalogue; None where nothing was made, since `rival` is as good.
+        rival: the best draft model that there was before.
+        is_better: whether the chosen one is better than that.
         is_default: it drafts for the target from now on.
+        slower: number formats that were not looked into, with their costs.
+        impossible: what could not be made, and why.
     """
 
     worth: Worth
     chosen: str
     entry: ModelEntry | None
+    rival: str
+    is_better: bool
     is_default: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Survey:
-    """The target, looked into once.
-
-    Attributes:
-        settings: it was opened with.
-        bench: with its replies.
-        curve: of its decodes.
-        counts: of its tokens; empty where nobody asked.
-    """
-
-    settings: EngineSettings
-    bench: Bench
-    curve: CostCurve
-    counts: Counter[int]
-
-    def judge(self, original: Path) -> Judge:
-        """Judges draft models beside one; what it finds is kept for the same replies."""
-        names = (model_identity(self.bench.target.path), model_identity(original), repr(self.bench.passages))
-        digest = hashlib.sha256(" ".join(names).encode()).hexdigest()
-        memory = state_directory() / "drafters" / f"{digest[:24]}.json"
-        return Judge(self.bench, self.curve, original, self.settings, memory)
-
-    def worth(self, judge: Judge, findings: dict[str, Finding]) -> Worth:
-        """What was found, for people."""
-        num_replies = sum(not passage.counted for passage in self.bench.passages)
-        plain_seconds = self.curve.seconds(1, self.curve.depths_tokens[0])
-        return Worth(findings, judge.lookup_alone(), plain_seconds, num_replies)
+    slower: dict[str, DrafterCosts]
+    impossible: tuple[str, ...]
 
 
 def evaluate(job: Job) -> Worth:
@@ -159,12 +72,12 @@ def evaluate(job: Job) -> Worth:
     """
     target, draft = resolve(job.target), resolve(job.draft)
     original = _usual_draft(target) or draft
-    survey = _survey(job, draft, count=False)
+    survey = make_survey(job, draft, count=False)
     judge = survey.judge(original.path)
     findings = {original.name: judge.original_finding()}
     if original.path != draft.path:
         job.tell(f"trying {draft.name}", 0.5)
-        findings[draft.name] = judge.judge(draft.name + model_identity(draft.path)[:16], draft.path)
+        findings[draft.name] = judge.judge(_key(draft.name, draft.path), draft.path)
     return survey.worth(judge, findings)
 
 
@@ -182,77 +95,199 @@ def reduce_draft(job: Job, wanted: Recipe | None, num_layers: int | None, output
         DecodeAbortedError: stopped on request; what was found so far is used the next time.
     """
     target, draft = resolve(job.target), resolve(job.draft)
-    header = read_header(draft.path)
-    survey = _survey(job, draft, count=True)
-    judge = survey.judge(draft.path)
-    shop = Workshop(draft.path, models_directory() / ".reducing", survey.counts, job.heed)
-    shop.directory.mkdir(parents=True, exist_ok=True)
-    depth = model_facts(header).num_layers
-    findings: dict[Recipe, Finding] = {Recipe(): judge.original_finding()}
-    of_itself = target.path == draft.path
-
-    def value(recipe: Recipe) -> Score:
-        job.heed()
-        name = recipe.describe(depth)
-        job.tell(f"trying {name}", min(1.0, job.elapsed() / job.seconds))
-        if recipe not in findings:
-            findings[recipe] = judge.judge(f"{name} {recipe.layers}", shop.make(recipe))
-        return score(findings[recipe], findings[Recipe()], of_itself=of_itself)
-
-    if num_layers is not None:
-        job.tell("looking for the layers that are missed least", 0.0)
-        layers = _best_layers(job, draft, survey.bench.passages, depth, num_layers)
-        wanted = Recipe(wanted.type_name, wanted.num_tokens, layers) if wanted else Recipe(layers=layers)
-    if wanted is None:
-        pace = [0.0, job.elapsed()]
-
-        def has_time() -> bool:
-            # The next trial takes about as long as the last one.
-            pace[:] = pace[1], job.elapsed()
-            return job.elapsed() + (pace[1] - pace[0]) < job.seconds
-
-        chosen = Search(value, has_time).run(_space(header, depth))
-        is_better = not chosen.is_original
-    else:
-        chosen = wanted
-        is_better = value(chosen).beats(value(Recipe()))
-    entry = None
-    if not chosen.is_original:
-        entry = _keep(shop.make(chosen), chosen, draft, target if is_better else None, depth, output)
-    shop.tidy(())
-    named = {recipe.describe(depth): finding for recipe, finding in findings.items()}
-    return Outcome(survey.worth(judge, named), chosen.describe(depth), entry, is_better and entry is not None)
+    facts = model_facts(read_header(draft.path))
+    _check(wanted, num_layers, facts)
+    if output is not None:
+        check_name(made_name(output.stem), output, draft)
+    survey = make_survey(job, draft, count=True)
+    directory = models_directory() / ".reducing"
+    with Workshop.opened(draft.path, directory, survey.counts, job.heed) as shop:
+        trials = _Trials(job, survey, survey.judge(draft.path), shop, facts, target.path.samefile(draft.path))
+        trials.judge(Recipe())
+        if num_layers is not None:
+            layers = trials.best_layers(num_layers)
+            wanted = Recipe(wanted.type_name, wanted.num_tokens, layers) if wanted else Recipe(layers=layers)
+        chosen = wanted or trials.search()
+        chosen_score = trials.judge(chosen)
+        rival, rival_score = trials.rival(target)
+        is_better = chosen_score.beats(rival_score)
+        entry, drafts_for = None, None
+        if is_better or wanted is not None:
+            # A file that the catalogue does not know cannot have a drafter of its own there.
+            drafts_for = target.name if is_better and target.entry else None
+            path = shop.make(chosen)
+            entry = _keep(path, chosen, draft, drafts_for, facts.num_layers, output)
+    return Outcome(
+        worth=survey.worth(trials.judges, trials.named()),
+        chosen=chosen.describe(facts.num_layers),
+        entry=entry,
+        rival=rival,
+        is_better=is_better,
+        is_default=drafts_for is not None,
+        slower=trials.slower,
+        impossible=tuple(trials.impossible),
+    )
 
 
-def _survey(job: Job, draft: ResolvedModel, *, count: bool) -> _Survey:
-    settings = EngineSettings(job.target, NGRAM, memory_bytes=job.memory_bytes)
-    job.tell("opening the target", 0.0)
-    with Engine(settings, abort=job.abort) as engine:
-        header = engine.preparation.target.header
-        check_vocabularies(header, read_header(draft.path))
-        calibration = stored_calibrations(engine.preparation)[0]
-        if calibration is None or calibration.target is None:
-            raise ConfigError(
-                f"What decodes of {job.target} cost is not known: {engine.plan.explanation}",
-                hint=f"Run homespec calibrate {job.target} first.",
-            )
-        passages = collect(
-            engine,
-            job.prompts,
-            lambda: job.elapsed() < _REPLIES_SHARE * job.seconds,
-            lambda share: job.tell("having the target reply", share),
+@dataclass(slots=True)
+class _Trials:
+    """Recipes that become files and are judged; the original first, which the others are scored against.
+
+    Attributes:
+        job, survey, judges, shop, facts: of the draft model.
+        of_itself: it is the target.
+        findings: about recipes.
+        others: about draft models that were there before.
+        slower, impossible: see `Outcome`.
+    """
+
+    job: Job
+    survey: Survey
+    judges: Judge
+    shop: Workshop
+    facts: ModelFacts
+    of_itself: bool
+    findings: dict[Recipe, Finding] = field(default_factory=dict)
+    others: dict[str, Finding] = field(default_factory=dict)
+    slower: dict[str, DrafterCosts] = field(default_factory=dict)
+    impossible: list[str] = field(default_factory=list)
+    _longest_seconds: float = 0.0
+
+    def search(self) -> Recipe:
+        """The best recipe that is found in the time."""
+        search = Search(self._try, self._has_time)
+        sizes = tuple(number for number in _VOCABULARIES if number < 0.9 * self.facts.vocab_size)
+        first = next((at for at, number in enumerate(sizes) if number <= _FIRST_TOKENS), 0)
+        depths = [int(share * self.facts.num_layers) for share in _LAYER_SHARES]
+        layers = [evenly_spaced(self.facts.num_layers, number) for number in depths if number > 1]
+        return search.run(Space(self._fast_types(), sizes, first, layers))
+
+    def judge(self, recipe: Recipe) -> Score:
+        """What a recipe is worth.
+
+        Raises:
+            ConfigError: it cannot be made.
+        """
+        self.job.heed()
+        start = self.job.elapsed()
+        if recipe not in self.findings:
+            self._tell(f"trying {self._name(recipe)}")
+            self.findings[recipe] = self._finding(recipe)
+            self._longest_seconds = max(self._longest_seconds, self.job.elapsed() - start)
+        return self._score(self.findings[recipe])
+
+    def rival(self, target: ResolvedModel) -> tuple[str, Score]:
+        """The best of what there is already: the original, and what drafts for the target now."""
+        best = self._name(Recipe()), self.judge(Recipe())
+        name = draft_model(target.entry)
+        if name is not None and not model_path(name).samefile(self.shop.original):
+            self._tell(f"trying {name}")
+            self.others[name] = found = self.judges.judge(_key(name, model_path(name)), model_path(name))
+            if self._score(found).beats(best[1]):
+                best = name, self._score(found)
+        return best
+
+    def named(self) -> dict[str, Finding]:
+        """All findings for people, the original's first."""
+        return {self._name(recipe): found for recipe, found in self.findings.items()} | self.others
+
+    def best_layers(self, num_layers: int) -> tuple[int, ...]:
+        """The layers whose loss is missed least, as far as there is time to look."""
+        self._tell("looking for the layers that are missed least")
+        counted = (passage for passage in self.survey.bench.passages if passage.counted)
+        trial = LayerTrial(
+            self.shop.original,
+            [_sample(passage) for passage in counted],
+            self.shop.directory / "layers.tmp",
+            num_threads=choose_threads().num_threads,
+            abort=self.job.abort,
         )
-        if {passage.counted for passage in passages} != {True, False}:
+        depth = self.facts.num_layers
+        result = greedy_search(
+            depth,
+            num_layers,
+            trial,
+            budget_seconds=_LAYERS_SHARE * self.job.seconds,
+            state=state_directory() / "layers" / f"{trial.identity[:24]}.json",
+            identity=trial.identity,
+            on_evaluated=lambda kept, found: self._tell(
+                f"{len(kept)} of {depth} layers agree in {found:.0%}"
+            ),
+        )
+        return result.kept
+
+    def _fast_types(self) -> list[str]:
+        """The number formats that cost least here."""
+        costs: dict[str, DrafterCosts] = {}
+        for name in TYPES:
+            self.job.heed()
+            self._tell(f"measuring {name}")
+            recipe = Recipe(name)
+            try:
+                costs[name] = self.judges.measure(self._key(recipe), self.shop.make(recipe))
+            except ConfigError as error:
+                self.impossible.append(f"{name}: {error.message}")
+        fastest = min((cost.seconds_per_token for cost in costs.values()), default=0.0)
+        self.slower = {
+            name: cost for name, cost in costs.items() if cost.seconds_per_token > _MUCH_SLOWER * fastest
+        }
+        fast = [name for name in costs if name not in self.slower]
+        self.shop.tidy(map(Recipe, fast))
+        return fast
+
+    def _try(self, recipe: Recipe) -> Score:
+        try:
+            return self.judge(recipe)
+        except ConfigError as error:
+            self.impossible.append(f"{self._name(recipe)}: {error.message}")
+            return Score(0.0, 0.0, 0.0, fits=False)
+
+    def _has_time(self) -> bool:
+        return self.job.elapsed() + self._longest_seconds < self.job.seconds
+
+    def _finding(self, recipe: Recipe) -> Finding:
+        if recipe.is_original:
+            return self.judges.original_finding()
+        key = self._key(recipe)
+        return self.judges.recall(key) or self.judges.judge(key, self.shop.make(recipe))
+
+    def _score(self, found: Finding) -> Score:
+        return score(found, self.findings[Recipe()], of_itself=self.of_itself)
+
+    def _key(self, recipe: Recipe) -> str:
+        return repr(asdict(recipe)) + (self.survey.counts_digest if recipe.num_tokens else "")
+
+    def _name(self, recipe: Recipe) -> str:
+        return recipe.describe(self.facts.num_layers)
+
+    def _tell(self, what: str) -> None:
+        self.job.tell(what, min(1.0, self.job.elapsed() / self.job.seconds))
+
+
+def _check(wanted: Recipe | None, num_layers: int | None, facts: ModelFacts) -> None:
+    """Finds what cannot be had before the target is asked for minutes of replies.
+
+    Raises:
+        ConfigError: there are fewer tokens or layers.
+    """
+    num_tokens = wanted.num_tokens if wanted else None
+    for option, number, most in (
+        ("--vocab", num_tokens, facts.vocab_size - 1),
+        ("--layers", num_layers, facts.num_layers),
+    ):
+        if number is not None and not 1 <= number <= most:
             raise ConfigError(
-                "The target's replies are too few or too short to judge a draft model by.",
-                hint='Give more prompts: --prompts FILE.jsonl with one {"prompt": ...} a line.',
+                f"{option} is {number:,}; {facts.name} allows 1 to {most:,}.", hint=f"Pass another {option}."
             )
-        bench = Bench(header, passages, job.abort)
-        counts: Counter[int] = Counter()
-        if count:
-            job.tell("counting tokens", 0.0)
-            counts = count_useful(bench, draft.path, job.texts, engine.vocabulary.tokenize)
-    return _Survey(settings, bench, calibration.target.curve, counts)
+
+
+def _key(name: str, path: Path) -> str:
+    return f"{name} {model_identity(path)}"
+
+
+def _sample(passage: Passage) -> Sample:
+    start = passage.num_prompt_tokens
+    return Sample(passage.tokens[:start], passage.tokens[start:])
 
 
 def _usual_draft(target: ResolvedModel) -> ResolvedModel | None:
@@ -261,62 +296,23 @@ def _usual_draft(target: ResolvedModel) -> ResolvedModel | None:
     return resolve(pair) if pair and model_path(pair).is_file() else None
 
 
-def _space(header: GgufHeader, depth: int) -> Space:
-    tokens = header.array("tokenizer.ggml.tokens")
-    size = tokens.num_elements if tokens else 0
-    vocabularies = tuple(number for number in _VOCABULARIES if number < 0.9 * size)
-    first = next((at for at, number in enumerate(vocabularies) if number <= _FIRST_TOKENS), 0)
-    kept = [int(share * depth) for share in _LAYER_SHARES]
-    return Space(TYPES, vocabularies, first, [evenly_spaced(depth, number) for number in kept if number > 1])
-
-
-def _best_layers(
-    job: Job, draft: ResolvedModel, passages: Sequence[Passage], depth: int, num_layers: int
-) -> tuple[int, ...]:
-    samples = [
-        Sample(passage.tokens[: passage.num_prompt_tokens], passage.tokens[passage.num_prompt_tokens :])
-        for passage in passages
-        if passage.counted
-    ]
-    scratch = models_directory() / ".reducing" / "layers.tmp"
-    trial = LayerTrial(
-        draft.path, samples, scratch, num_threads=choose_threads().num_threads, abort=job.abort
-    )
-    try:
-        result = greedy_search(
-            depth,
-            num_layers,
-            trial,
-            budget_seconds=_LAYERS_SHARE * job.seconds,
-            state=state_directory() / "layers" / f"{trial.identity[:24]}.json",
-            identity=trial.identity,
-            on_evaluated=lambda kept, found: job.tell(
-                f"{len(kept)} of {depth} layers agree in {found:.0%}", job.elapsed() / job.seconds
-            ),
-        )
-    finally:
-        scratch.unlink(missing_ok=True)
-    return result.kept
-
-
 def _keep(
     made: Path,
     recipe: Recipe,
     draft: ResolvedModel,
-    target: ResolvedModel | None,
+    drafts_for: str | None,
     depth: int,
     output: Path | None,
 ) -> ModelEntry:
     """Moves the file to its place, and registers it."""
-    parts = [recipe.type_name, f"{recipe.num_tokens // 1024}k" if recipe.num_tokens else None]
-    parts += [f"{len(recipe.layers)}-layers"] if recipe.layers else []
-    name = made_name(output.stem if output else "-".join([draft.name, *filter(None, parts)]))
+    parts = [recipe.type_name or ""]
+    if recipe.num_tokens is not None:
+        parts.append(f"{recipe.num_tokens // 1024}k" if recipe.num_tokens >= 1024 else f"{recipe.num_tokens}")
+    if recipe.layers is not None:
+        parts.append(f"{len(recipe.layers)}-layers")
+    name = made_name(output.stem if output else "-".join(filter(None, [draft.name, *parts])))
     path = output or model_path(name)
     check_name(name, path, draft)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # On another disk this copies, and a copy that is broken off must not look like a model.
-    beside = path.with_name(f"{path.name}.part")
-    shutil.move(made, beside)
-    beside.replace(path)
-    text = recipe.describe(depth)
-    return enter(name, path, draft, role="draft", recipe=text, drafts_for=target.name if target else None)
+    with written_whole(path) as part:
+        shutil.move(made, part)
+    return enter(name, path, draft, role="draft", recipe=recipe.describe(depth), drafts_for=drafts_for)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from homespec.catalog.gguf_header import read_header
 from homespec.engine.making import write_quantized
+from homespec.errors import ConfigError
 from homespec.reduce.layers import drop_layers
 from homespec.reduce.search import Recipe
 from homespec.reduce.trim import trim
@@ -58,14 +61,42 @@ class Workshop:
             assert recipe.layers is not None
             drop_layers(self.original, path, recipe.layers)
 
+    @classmethod
+    @contextlib.contextmanager
+    def opened(
+        cls, original: Path, directory: Path, counts: Counter[int], heed: Callable[[], None]
+    ) -> Iterator[Workshop]:
+        """A workshop of one's own: empty at first, and empty again in the end.
+
+        What a killed process left there was perhaps made from another model.
+
+        Raises:
+            ConfigError: another process works there.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / "lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ConfigError(
+                    f"Another process reduces a model in {directory.parent}.",
+                    hint="Wait until it has finished.",
+                ) from error
+            shop = cls(original, directory, counts, heed)
+            shop.tidy(())
+            try:
+                yield shop
+            finally:
+                shop.tidy(())
+
     def tidy(self, kept: Iterable[Recipe]) -> None:
         """Deletes all files but those of these recipes and what they are made from."""
         wanted: set[Path] = set()
         for recipe in kept:
             whole = replace(recipe, num_tokens=None)
             wanted |= {self._path(part) for part in (recipe, whole, replace(whole, type_name=None))}
-        for path in self.directory.glob("*.gguf"):
-            if path not in wanted:
+        for path in self.directory.iterdir():
+            if path not in wanted and path.name != "lock":
                 path.unlink()
 
     def _path(self, recipe: Recipe) -> Path:
