@@ -159,7 +159,8 @@ def _show_forecast(preparation: Preparation, forecast: Forecast | None) -> None:
     if forecast is None:
         from homespec.engine.forecast import calibrate_command
 
-        click.echo(f"Speed: not measured here yet; {calibrate_command(preparation)}")
+        # The command stays on one line, to be copied.
+        click.echo(f"Speed: not measured here yet:\n  {calibrate_command(preparation)}")
         return
     click.echo(f"Speed: {forecast.plain_tokens_per_second:.1f} tokens/s plainly, as measured here.")
     if forecast.draft_is_hopeless and preparation.draft is not None:

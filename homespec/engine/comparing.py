@@ -19,7 +19,13 @@ from homespec.catalog.quantizations import (
 )
 from homespec.catalog.store import ResolvedModel, is_path, model_path, resolve
 from homespec.catalog.trimmed import read_trim
-from homespec.engine.forecast import Forecast, calibrate_command, foretell
+from homespec.engine.forecast import (
+    Forecast,
+    calibrate_command,
+    foretell,
+    is_hopeless,
+    remembered_calibrations,
+)
 from homespec.engine.preparing import NGRAM, Preparation, prepare
 from homespec.engine.settings import EngineSettings
 from homespec.errors import ConfigError
@@ -28,6 +34,8 @@ from homespec.errors import ConfigError
 _MAKEABLE = ("Q4_K_M", "Q8_0", "F16")
 # So much slower counts as fast.
 _AS_FAST = 0.97
+# What drafts yield depends on the text (`router.Kind`).
+KINDS = ("code", "chat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,9 @@ class Version:
             does not say.
         plain_bytes, drafting_bytes: memory needed without and with drafters; None where drafters cannot be.
         fits, drafting_fits: whether there is so much.
-        plain_speed, drafting_speed: tokens per second; None where it does not fit, or nothing is known.
+        plain_speed: tokens per second, see `Forecast`; None where it does not fit, or nothing is known.
+        drafting_speeds: the same with drafters, for each of KINDS; empty where there are none.
+        seen: of these kinds, those whose speed follows from earlier replies, not from a first guess.
         is_measured: the plain speed follows from a calibration; otherwise from the size alone.
         is_present: the file is there.
         draft: the setting that it drafts with.
@@ -58,26 +68,24 @@ class Version:
     fits: bool
     drafting_fits: bool
     plain_speed: float | None
-    drafting_speed: float | None
+    drafting_speeds: dict[str, float]
+    seen: tuple[str, ...]
     is_measured: bool
     is_present: bool
     draft: str
     command: str | None
 
-    @property
-    def drafts_pay(self) -> bool:
-        """Whether it is known to be faster with drafts, by more than nobody notices."""
-        return _AS_FAST * (self.drafting_speed or 0.0) > (self.plain_speed or 0.0)
+    def drafts_pay(self, kind: str) -> bool:
+        """Whether such text is expected to be faster with drafts, by more than nobody notices."""
+        return _AS_FAST * self.drafting_speeds.get(kind, 0.0) > (self.plain_speed or 0.0)
 
-    @property
-    def best_speed(self) -> float:
+    def best_speed(self, kind: str) -> float:
         """With drafts where they pay; 0 where nothing is known."""
-        return (self.drafting_speed if self.drafts_pay else self.plain_speed) or 0.0
+        return self.drafting_speeds[kind] if self.drafts_pay(kind) else self.plain_speed or 0.0
 
-    @property
-    def best_bytes(self) -> int:
+    def best_bytes(self, kind: str) -> int:
         """The memory that the best speed needs."""
-        return self.drafting_bytes if self.drafts_pay and self.drafting_bytes else self.plain_bytes
+        return self.drafting_bytes if self.drafts_pay(kind) and self.drafting_bytes else self.plain_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +118,7 @@ def compare(settings: EngineSettings, others: Sequence[str]) -> Comparison:
     measured = [version for version in versions if version.is_measured]
     guessed = (_with_guess(version, measured) for version in versions)
     shown = (
-        version if version.fits else replace(version, plain_speed=None, drafting_speed=None)
+        version if version.fits else replace(version, plain_speed=None, drafting_speeds={}, seen=())
         for version in guessed
     )
     ordered = sorted(shown, key=lambda version: version.plain_bytes)
@@ -118,43 +126,59 @@ def compare(settings: EngineSettings, others: Sequence[str]) -> Comparison:
 
 
 def advise(versions: Iterable[Version]) -> str:
-    """What a user who has the memory should know, in one or two sentences."""
+    """What a user who has the memory should know, in one or two sentences a kind of text."""
     fitting = [version for version in versions if version.fits]
     if not fitting:
         return "None of them fits into this memory."
     known = [version for version in fitting if version.is_measured]
     if not known:
         return "Nothing was measured here yet: calibrate the versions, then compare again."
-    fastest = max(known, key=lambda version: version.best_speed)
-    speed = f"about {fastest.best_speed:.1f} tokens/s{_how(fastest)}"
+    kinds: dict[str, list[str]] = {}
+    for kind in KINDS:
+        kinds.setdefault(_advise(known, kind), []).append(kind)
+    return " ".join(f"For {' and '.join(alike)}, {text}." for text, alike in kinds.items())
+
+
+def _advise(known: Sequence[Version], kind: str) -> str:
     if len(known) == 1:
-        return f"Only {fastest.name} was measured here: {speed}."
-    text = f"{fastest.name} is the fastest here: {speed}"
-    smallest = min(known, key=lambda version: version.best_bytes)
-    if fastest.best_bytes > smallest.best_bytes:
-        return f"{text}, against {smallest.best_speed:.1f} of {smallest.name}{_price(fastest, smallest)}."
+        return f"only {known[0].name} was measured here: {_speed(known[0], kind)}"
+    most = max(version.best_speed(kind) for version in known)
+    fast = [version for version in known if version.best_speed(kind) >= _AS_FAST * most]
+    fastest = min(fast, key=lambda version: version.best_bytes(kind))
+    smallest = min(known, key=lambda version: version.best_bytes(kind))
+    text = f"{fastest.name} is the fastest here: {_speed(fastest, kind)}"
+    if fastest is not smallest:
+        other = f"{smallest.best_speed(kind):.1f} of {smallest.name}"
+        return f"{text}, against {other}{_price(fastest, smallest, kind)}"
     plainly = fastest.plain_speed or 0.0
     better = [
         version
         for version in known
-        if version.bits_per_weight > fastest.bits_per_weight and version.best_speed >= _AS_FAST * plainly
+        if version.bits_per_weight > fastest.bits_per_weight
+        and version.best_speed(kind) >= _AS_FAST * plainly
     ]
     if better:
         version = max(better, key=lambda one: one.bits_per_weight)
         text += (
-            f". {version.name}{_how(version)} is about as fast ({version.best_speed:.1f}) as {fastest.name} "
-            f"plainly{_price(version, fastest)}"
+            f". {version.name}{_how(version, kind)} is about as fast ({version.best_speed(kind):.1f}) as "
+            f"{fastest.name} plainly{_price(version, fastest, kind)}"
         )
-    return f"{text}."
+    return text
 
 
-def _how(version: Version) -> str:
-    return " with drafts" if version.drafts_pay else " plainly"
+def _speed(version: Version, kind: str) -> str:
+    is_guess = version.drafts_pay(kind) and kind not in version.seen
+    about = "perhaps" if is_guess else "about"
+    return f"{about} {version.best_speed(kind):.1f} tokens/s{_how(version, kind)}"
 
 
-def _price(version: Version, other: Version) -> str:
+def _how(version: Version, kind: str) -> str:
+    return " with drafts" if version.drafts_pay(kind) else " plainly"
+
+
+def _price(version: Version, other: Version, kind: str) -> str:
     """What the larger of two costs, and whether it is worth more."""
-    text = f", at {version.best_bytes / other.best_bytes:.1f} times the memory"
+    text = f", at {version.best_bytes(kind) / other.best_bytes(kind):.1f} times the memory"
     if version.lossy_source:
         return f"{text}; made from {version.lossy_source}, it has no more fidelity than that"
     if version.bits_per_weight > other.bits_per_weight:
@@ -217,11 +241,17 @@ def _with_drafters(preparations: list[Preparation]) -> list[Preparation]:
         return preparations
     wanted = f"{NGRAM}+{draft.model.name}"
     return [
-        prepare(replace(one.settings, draft=wanted))
+        _with_drafter(one, wanted)
         if one.draft is None and one.settings.draft == "auto" and one.settings.longest_draft
         else one
         for one in preparations
     ]
+
+
+def _with_drafter(preparation: Preparation, wanted: str) -> Preparation:
+    """With the draft model, unless that is known not to pay for this version."""
+    drafting = prepare(replace(preparation.settings, draft=wanted))
+    return preparation if is_hopeless(remembered_calibrations(drafting)) else drafting
 
 
 def _present(preparation: Preparation) -> Version:
@@ -236,6 +266,7 @@ def _present(preparation: Preparation) -> Version:
     drafting = (option for option in preparation.plan.options if option.kind == wanted)
     option = preparation.option if drafts else next(drafting, None)
     is_known = forecast is not None and forecast.draft_is_measured
+    speeds = _drafting_speeds(forecast) if forecast and is_known and drafts else {}
     return Version(
         name=preparation.target.model.name,
         quantization=file_type(header),
@@ -246,7 +277,8 @@ def _present(preparation: Preparation) -> Version:
         fits=plain.fits,
         drafting_fits=drafts,
         plain_speed=forecast.plain_tokens_per_second if forecast else None,
-        drafting_speed=_drafting_speed(forecast) if forecast and is_known and drafts else None,
+        drafting_speeds=speeds,
+        seen=tuple(kind for kind in speeds if forecast and kind in forecast.usual_tokens_per_second),
         is_measured=forecast is not None,
         is_present=True,
         draft=draft,
@@ -254,12 +286,10 @@ def _present(preparation: Preparation) -> Version:
     )
 
 
-def _drafting_speed(forecast: Forecast) -> float:
-    """Over the kinds of text that were seen, each as much as the others; else the first guess."""
-    speeds = list(forecast.tokens_per_second.values())
-    if not speeds:
-        return forecast.unseen_tokens_per_second
-    return math.exp(sum(map(math.log, speeds)) / len(speeds))
+def _drafting_speeds(forecast: Forecast) -> dict[str, float]:
+    """By what such texts yielded before; else the first guess."""
+    usual, unseen = forecast.usual_tokens_per_second, forecast.unseen_tokens_per_second
+    return {kind: usual.get(kind, unseen) for kind in KINDS}
 
 
 def _makeable(preparations: Sequence[Preparation], present: Sequence[Version]) -> Iterator[Version]:
@@ -293,7 +323,8 @@ def _makeable(preparations: Sequence[Preparation], present: Sequence[Version]) -
             fits=plain_bytes <= headroom_bytes,
             drafting_fits=drafting_bytes is not None and drafting_bytes <= headroom_bytes,
             plain_speed=None,
-            drafting_speed=None,
+            drafting_speeds={},
+            seen=(),
             is_measured=False,
             is_present=False,
             command=f"homespec models quantize {shlex.quote(preparation.settings.target)} {name}",

@@ -11,16 +11,21 @@ import pytest
 from click.testing import CliRunner
 
 from homespec.calibration.costs import DrafterCosts, TargetCosts
-from homespec.calibration.curve import CostCurve
+from homespec.calibration.curve import CostCurve, RunningCurve
 from homespec.calibration.store import Calibration, make_key, store_calibration
 from homespec.catalog.entries import MadeSource
 from homespec.catalog.registry import register
 from homespec.catalog.store import resolve
 from homespec.cli.main import cli
+from homespec.drafting.ledger import Gain
 from homespec.engine.comparing import Version, advise, compare
+from homespec.engine.experience import Experience
+from homespec.engine.forecast import remembered_calibrations
 from homespec.engine.making import make_quantized
+from homespec.engine.preparing import prepare
 from homespec.engine.settings import EngineSettings
 from homespec.errors import ConfigError
+from tests.support.own_models import add_tiny_pair
 
 WIDTHS = tuple(range(1, 17))
 
@@ -70,7 +75,8 @@ def version(
         "fits": True,
         "drafting_fits": True,
         "plain_speed": plain,
-        "drafting_speed": drafting,
+        "drafting_speeds": {"code": drafting, "chat": drafting},
+        "seen": ("code", "chat"),
         "is_measured": True,
         "is_present": True,
         "draft": "auto",
@@ -84,7 +90,9 @@ SMALL = version("Q4_K_M", 5, 1, 11.5, 11.6)
 
 def test_a_user_with_memory_to_spare_is_told() -> None:
     text = advise([SMALL, version("F16", 16, 4, 5.4, 12.7)])
-    assert text.startswith("F16 is the fastest here: about 12.7 tokens/s with drafts, against 11.5 of Q4_K_M")
+    assert text.startswith(
+        "For code and chat, F16 is the fastest here: about 12.7 tokens/s with drafts, against 11.5 of Q4_K_M"
+    )
     assert "at 4.5 times the memory" in text
     text = advise([SMALL, version("F16", 16, 4, 5.4, 11.4)])
     assert "F16 with drafts is about as fast (11.4) as Q4_K_M plainly, at 4.5 times the memory" in text
@@ -100,7 +108,22 @@ def test_what_is_made_from_a_lossy_file_is_no_more_faithful(speed: float) -> Non
 
 def test_what_is_faster_and_smaller_is_advised_without_a_price() -> None:
     text = advise([SMALL, version("F16", 16, 4, 5.4, 8.0)])
-    assert text == "Q4_K_M is the fastest here: about 11.5 tokens/s plainly."
+    assert text == "For code and chat, Q4_K_M is the fastest here: about 11.5 tokens/s plainly."
+
+
+def test_what_is_best_may_differ_by_kind_of_text() -> None:
+    large = version("F16", 16, 4, 5.4, 0.0, drafting_speeds={"code": 15.0, "chat": 8.0}, seen=("chat",))
+    code, chat = advise([SMALL, large]).split(" For chat, ")
+    # What was only guessed is not called about so fast.
+    assert code.startswith("For code, F16 is the fastest here: perhaps 15.0 tokens/s with drafts")
+    assert chat == "Q4_K_M is the fastest here: about 11.5 tokens/s plainly."
+
+
+def test_nobody_pays_for_what_nobody_notices() -> None:
+    text = advise([SMALL, version("F16", 16, 4, 5.4, 11.7)])
+    assert "Q4_K_M is the fastest here" in text
+    assert "F16 is the fastest" not in text
+    assert "F16 with drafts is about as fast (11.7)" in text
 
 
 @pytest.mark.parametrize("unfit", [{"fits": False}, {"is_measured": False}])
@@ -115,7 +138,7 @@ def test_what_has_no_room_or_was_not_measured_is_not_advised(unfit: dict[str, bo
 def test_advice_where_there_is_nothing_to_choose() -> None:
     assert "calibrate" in advise([replace(SMALL, is_measured=False)])
     assert "None of them fits" in advise([replace(SMALL, fits=False)])
-    assert advise([SMALL]).startswith("Only Q4_K_M was measured here: about 11.5")
+    assert advise([SMALL]) == "For code and chat, only Q4_K_M was measured here: about 11.5 tokens/s plainly."
 
 
 def test_files_are_compared_before_anything_was_measured(tiny_target: Path, tiny_near_copy: Path) -> None:
@@ -126,8 +149,9 @@ def test_files_are_compared_before_anything_was_measured(tiny_target: Path, tiny
     needed = [found["plain_bytes"] for found in versions]
     assert needed == sorted(needed)
     assert not any(found["is_measured"] or found["plain_speed"] for found in versions)
-    output = plan(*arguments)
-    assert max(map(len, output.splitlines()[:6])) <= 80
+    lines = plan(*arguments).splitlines()
+    # But for the commands, which stay on one line to be copied.
+    assert max(len(line) for line in lines if not line.startswith("  homespec ")) <= 80
 
 
 @pytest.mark.parametrize(
@@ -158,33 +182,69 @@ def test_a_measured_version_gives_its_speed_and_the_others_a_guess_by_size(tiny_
     half, byte = found["F16"], found["Q8_0"]
     assert half.command == f"homespec models quantize {tiny_target} F16"
     assert not half.is_measured
-    assert half.drafting_speed is None
+    assert not half.drafting_speeds
     assert half.plain_speed == pytest.approx(10.0 * 32 / 16, rel=0.2)
+    assert half.plain_speed is not None
     assert byte.plain_speed is not None
     assert byte.plain_speed > half.plain_speed
     output = plan(str(tiny_target), "--compare", "--memory", "4GiB")
-    assert "~ about, by size" in output
-    assert f"Only {tiny_target.stem} was measured here: about 10.0 tokens/s" in output
+    assert "~ about: plain by size" in output
+    assert f"only {tiny_target.stem} was measured here: about 10.0 tokens/s" in output
 
 
 def test_a_draft_model_without_measurements_gives_no_speed(tiny_target: Path, tiny_near_copy: Path) -> None:
     calibrate(tiny_target, 0.1)
     before = compare_files(tiny_target, draft=str(tiny_near_copy))[-1]
-    assert (before.plain_speed, before.drafting_speed) == (pytest.approx(10.0), None)
+    assert before.plain_speed == pytest.approx(10.0)
+    assert not before.drafting_speeds
     assert before.command == f"homespec calibrate {tiny_target} --draft {tiny_near_copy}"
     assert before.drafting_bytes is not None
     assert before.drafting_bytes > before.plain_bytes
     calibrate(tiny_near_copy, 0.01, draft_seconds=0.01)
     after = compare_files(tiny_target, draft=str(tiny_near_copy))[-1]
     assert after.command is None
-    assert after.drafting_speed is not None
-    assert after.drafting_speed > 10.0
+    assert after.drafting_speeds["code"] == after.drafting_speeds["chat"] > 10.0
+    assert after.seen == ()
+
+
+def test_what_earlier_replies_yielded_counts_however_their_tokens_were_chosen(tiny_target: Path) -> None:
+    calibrate(tiny_target, 0.1)
+    settings = EngineSettings(str(tiny_target), memory_bytes=4 << 30)
+    (known,) = remembered_calibrations(prepare(settings))
+    assert known is not None
+    assert known.target is not None
+    gains = {"code": Gain(100.0, 50.0), "code, sampled": Gain(300.0, 350.0), "maths": Gain(900.0, 90.0)}
+    Experience([known]).save(RunningCurve(known.target.curve), {}, gains)
+    found = next(one for one in compare(settings, []).versions if one.is_present)
+    assert found.seen == ("code",)
+    assert found.drafting_speeds == {"code": pytest.approx(10.0), "chat": pytest.approx(10.0)}
+    output = plan(str(tiny_target), "--compare", "--memory", "4GiB")
+    assert "~10.0" in output
+    assert "once the prompt has been read" in output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("draft_seconds", "pays"), [(0.01, True), (0.1, False)])
+def test_a_file_of_one_s_own_gets_the_pair_s_draft_model_unless_that_cannot_pay(
+    draft_seconds: float,
+    pays: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tiny_target: Path,
+    tiny_near_copy: Path,
+) -> None:
+    models = add_tiny_pair(tmp_path, monkeypatch, tiny_target, tiny_near_copy)
+    own = Path(shutil.copy(tiny_target, tmp_path / "own.gguf"))
+    calibrate(own, 0.1)
+    calibrate(models / "tiny-draft.gguf", 0.1, draft_seconds=draft_seconds)
+    found = next(one for one in compare_files(Path("tiny"), own) if one.name == "own")
+    assert found.draft == ("ngram+tiny-draft" if pays else "auto")
+    assert (found.drafting_speeds["code"] > 11) == pays
 
 
 def test_what_does_not_fit_has_a_price_but_no_speed(tiny_target: Path) -> None:
     calibrate(tiny_target, 0.1)
     versions = compare_files(tiny_target, memory_bytes=300 << 20)
-    assert not any(found.fits or found.plain_speed or found.drafting_speed for found in versions)
+    assert not any(found.fits or found.plain_speed or found.drafting_speeds for found in versions)
     assert all(found.plain_bytes for found in versions)
     output = plan(str(tiny_target), "--compare", "--memory", "300MiB")
     assert "* has no room" in output
