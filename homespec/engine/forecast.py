@@ -17,8 +17,8 @@ from homespec.engine.preparing import NGRAM, Preparation
 from homespec.engine.settings import AUTO_DRAFT_LENGTH
 
 # Of usual length; the speed is foretold for the middle of such a reply.
-_PROMPT_TOKENS, REPLY_TOKENS = 128, 256
-DEPTH_TOKENS = _PROMPT_TOKENS + REPLY_TOKENS // 2
+_PROMPT_TOKENS, _REPLY_TOKENS = 128, 256
+DEPTH_TOKENS = _PROMPT_TOKENS + _REPLY_TOKENS // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,4 +136,4 @@ def _guess(rates: Rates, draft: DrafterCosts) -> float:
     """The speedup of a usual reply, for which the draft model has to read a usual prompt."""
     speedup = expected_speedup(rates, draft.seconds_per_token / rates.plain_seconds, Tally().acceptance)
     reading_steps = _PROMPT_TOKENS / draft.prefill_tokens_per_second / rates.plain_seconds
-    return REPLY_TOKENS / (REPLY_TOKENS / speedup + reading_steps)
+    return _REPLY_TOKENS / (_REPLY_TOKENS / speedup + reading_steps)
