@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from homespec.records import GenerationStats, PlanSummary, Reply
 from homespec.units import format_bytes, format_seconds
@@ -108,5 +109,5 @@ def stats_table(reply: Reply, display_share: float | None) -> list[tuple[str, st
 
 
 def _by_position(accepted: Sequence[int], drafted: Sequence[int]) -> str:
-    shares = [f"{a / d:.0%}" for a, d in zip(accepted, drafted, strict=False)]
+    shares = [f"{a / d:.0%}" for a, d in zip_longest(accepted, drafted, fillvalue=0)]
     return " ".join(shares[:8]) + (" ..." if len(shares) > 8 else "")

@@ -107,11 +107,11 @@ class Terminal:
         )
 
     def table(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Pairs of a name and a value or explanation; below each other where the terminal is narrow."""
+        """Pairs of a name and a value or explanation; below each other where the two have no room."""
         rows = list(rows)
         indent = min(max((len(name) for name, _ in rows), default=0) + 2, 30)
         for name, value in rows:
-            if self.width - indent < 24:
+            if self.width - indent < 24 or len(name) + 2 > indent:
                 self.note(Text.assemble((name, "bold")))
                 self._wrapped(value, "", 2)
             else:

@@ -14,7 +14,8 @@ from click.core import ParameterSource
 
 from homespec.cli.config import check_keys
 from homespec.cli.options import DEFAULT_MODEL, Decorator, option, options, parse_settings
-from homespec.cli.run import MODEL_OPTIONS, SAMPLING_OPTIONS, make_params, read_system, told_once
+from homespec.cli.progress import told_once
+from homespec.cli.run import MODEL_OPTIONS, SAMPLING_OPTIONS, make_params, read_system
 from homespec.errors import ConfigError, SessionNotFoundError
 
 if TYPE_CHECKING:

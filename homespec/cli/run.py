@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import secrets
 import sys
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from homespec.cli.config import check_keys
 from homespec.cli.options import DEFAULT_MODEL, MEMORY_OPTIONS, Decorator, option, options, parse_settings
+from homespec.cli.progress import told_once
 from homespec.errors import INTERRUPTED_EXIT_CODE, ConfigError
 
 if TYPE_CHECKING:
@@ -226,23 +225,6 @@ def _run(settings: EngineSettings, params: RequestParams, text: str, values: dic
 
         click.echo(click.style(stats_line(reply), dim=True), err=True)
     return INTERRUPTED_EXIT_CODE if reply.finish_reason == "interrupted" else 0
-
-
-@contextlib.contextmanager
-def told_once(what: str) -> Iterator[Callable[[float], None]]:
-    """A function that is told the share that is done, and shows it on stderr from its first call on."""
-    shown = ""
-
-    def tell(share: float) -> None:
-        nonlocal shown
-        line = f"{what}: {share:4.0%} " if sys.stderr.isatty() else f"{what} (up to 20 s).\n"
-        if line != shown:
-            click.echo(f"\r{line}" if sys.stderr.isatty() else line, nl=False, err=True)
-        shown = line
-
-    yield tell
-    if shown and sys.stderr.isatty():
-        click.echo("\r" + " " * len(shown) + "\r", nl=False, err=True)
 
 
 def _prompt_tokens(engine: Engine, text: str, system: str | None, *, raw: bool) -> list[int]:

@@ -23,6 +23,7 @@ from homespec.chat.tinting import Origins
 from homespec.errors import ConfigError
 from homespec.records import GenerationStats, PlanSummary, ReasonCode, Reply, StepRecord
 from homespec.sessions.thinking import without_thinking
+from tests.support.screens import memory_terminal
 
 PLAN = PlanSummary(True, "on", "N-grams draft.", 4096, 5)
 STATS = GenerationStats(
@@ -61,11 +62,24 @@ class TestStatusLine:
             "ngram: nothing to draft | ctx 4/"
         )
 
+    def test_positions_that_never_were_right_are_shown(self) -> None:
+        stats = dataclasses.replace(STATS, accepted_per_position=(4,), drafted_per_position=(8, 5))
+        assert ("by position", "50% 0%") in stats_table(dataclasses.replace(REPLY, stats=stats), None)
+
     def test_the_prompt_fits(self) -> None:
         assert prompt_text(1930, 4096, 80) == "ctx 1930/4096 (47%) > "
         assert prompt_text(1930, 32768, 40) == "ctx 1930/32.8k > "
         assert prompt_text(1930, 4096, 20) == "> "
         assert short_count(131_072) == "131k"
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80])
+def test_names_and_values_of_a_table_stay_apart(columns: int) -> None:
+    terminal, screen = memory_terminal(columns)
+    names = ["n" * length for length in (3, 18, 27, 28, 29, 30, 34)]
+    terminal.table((name, "value") for name in names)
+    assert "nvalue" not in screen.text
+    assert screen.text.count("value") == len(names)
 
 
 class TestCommands:
