@@ -18,7 +18,7 @@ from homespec.engine.engine import Engine
 from homespec.engine.settings import FixedDraft
 from homespec.records import RequestParams, SamplingParams
 
-Part = Literal["whole", "decode"]
+Part = Literal["whole", "written", "decode"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +122,21 @@ def answer(
 
 
 def amounts(runs: Sequence[Run], part: Part = "whole") -> Amounts:
-    """Tokens and seconds of whole replies, or of what came after their first steps."""
+    """Tokens and seconds of whole replies, of them once the prompt was read, or behind their first steps."""
     if part == "decode":
         return np.array([(run.decode_tokens, run.decode_seconds) for run in runs], dtype=float)
-    return np.array([(run.tokens, run.seconds) for run in runs], dtype=float)
+    prompt = part == "written"
+    return np.array([(run.tokens, run.seconds - prompt * run.prefill_seconds) for run in runs], dtype=float)
 
 
 def predicted_speed(runs: Sequence[Run]) -> float | None:
-    """Tokens per second after the first step, as the plans foretold them; None where one did not."""
+    """Tokens per second once the prompt is read, as the plans foretold them; None where one did not."""
     seconds = 0.0
     for run in runs:
         if not run.predicted_tokens_per_second:
             return None
-        seconds += run.decode_tokens / run.predicted_tokens_per_second
-    return sum(run.decode_tokens for run in runs) / seconds
+        seconds += run.tokens / run.predicted_tokens_per_second
+    return sum(run.tokens for run in runs) / seconds
 
 
 def append_records(path: Path | None, runs: Sequence[Run], summary: dict[str, object]) -> None:

@@ -120,7 +120,7 @@ def foretold(runs: Sequence[Run]) -> str:
     predicted = figures.predicted_speed(runs)
     if predicted is None:
         return "no speed was foretold"
-    measured = statistics.speed(figures.amounts(runs, "decode"))
+    measured = statistics.speed(figures.amounts(runs, "written"))
     return f"foretold {predicted:.2f} tokens/s, measured {measured:.2f} ({predicted / measured - 1:+.0%})"
 
 

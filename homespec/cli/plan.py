@@ -157,8 +157,10 @@ def _show(preparation: Preparation) -> None:
 
 def _show_forecast(preparation: Preparation, forecast: Forecast | None) -> None:
     if forecast is None:
-        name = preparation.target.model.name
-        click.echo(f"Speed: not measured here yet; homespec calibrate {name}")
+        from homespec.engine.forecast import calibrate_command
+
+        # The command stays on one line, to be copied.
+        click.echo(f"Speed: not measured here yet:\n  {calibrate_command(preparation)}")
         return
     click.echo(f"Speed: {forecast.plain_tokens_per_second:.1f} tokens/s plainly, as measured here.")
     if forecast.draft_is_hopeless and preparation.draft is not None:

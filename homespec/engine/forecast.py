@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from homespec.calibration.costs import DrafterCosts
@@ -12,65 +13,103 @@ from homespec.contracts import Costs
 from homespec.drafting.ledger import Gain, Tally
 from homespec.drafting.length import Rates, best_hope, expected_speedup
 from homespec.engine.experience import Experience
-from homespec.engine.preparing import Preparation
+from homespec.engine.preparing import NGRAM, Preparation
 from homespec.engine.settings import AUTO_DRAFT_LENGTH
 
-DEPTH_TOKENS = 512
-"""The speed is foretold behind so many tokens: a prompt and half a reply of usual length."""
+# Of usual length; the speed is foretold for the middle of such a reply.
+_PROMPT_TOKENS, _REPLY_TOKENS = 128, 256
+DEPTH_TOKENS = _PROMPT_TOKENS + _REPLY_TOKENS // 2
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The speed to expect.
+    """The speed to expect once the target has read the prompt. What a draft model takes to read it counts.
 
     Attributes:
         plain_tokens_per_second: of plain decoding.
         tokens_per_second: by kind of text, of decoding under control, as far as such text has been seen.
+        usual_tokens_per_second: the same, greedy and sampled texts of a kind taken together.
         unseen_tokens_per_second: the first guess for other texts.
         draft_is_hopeless: the draft model would cost more than it could ever give, and is not loaded.
+        draft_is_measured: False where a draft model is planned whose costs are not known here.
     """
 
     plain_tokens_per_second: float
     tokens_per_second: dict[str, float]
+    usual_tokens_per_second: dict[str, float]
     unseen_tokens_per_second: float
     draft_is_hopeless: bool
+    draft_is_measured: bool
 
 
 def foretell(preparation: Preparation) -> Forecast | None:
     """The forecast for a plan; None when the target was not measured here."""
-    settings, option = preparation.settings, preparation.option
-    wanted = {"repack": settings.repack, "mmap": settings.mmap}
-    target = remembered_calibration(preparation.target.model.path, kv_type=settings.kv_type, **wanted)
+    found = remembered_calibrations(preparation)
+    target, drafts = found[0], found[1:]
     if target is None or target.target is None:
         return None
-    calibrations = [target]
-    hopeless = False
-    if option.kind == "draft" and preparation.draft is not None:
-        path = preparation.draft.model.path
-        draft = remembered_calibration(path, kv_type=option.draft_kv_type, **wanted)
-        hopeless = settings.draft == "auto" and is_hopeless([target, draft])
-        if draft is not None and not hopeless:
-            calibrations.append(draft)
+    hopeless = preparation.settings.draft == "auto" and is_hopeless(found)
+    calibrations = [target] if hopeless else [target, *(draft for draft in drafts if draft is not None)]
+    is_measured = all(draft is not None and draft.drafter is not None for draft in drafts)
     curve = RunningCurve(target.target.curve)
     experience = Experience(calibrations)
     experience.recall_costs(curve)
-    plain = 1 / curve.seconds(1, min(DEPTH_TOKENS, option.context_tokens))
+    plain = 1 / curve.seconds(1, min(DEPTH_TOKENS, preparation.option.context_tokens))
     gains: dict[str, Gain] = {}
     unseen = 1.0
     if preparation.reason == "on":
         gains = experience.recall_gains()
         unseen = first_guess(curve, [one.drafter for one in calibrations[1:] if one.drafter])
     speeds = {kind: plain * gain.speedup for kind, gain in gains.items()}
-    return Forecast(plain, speeds, plain * unseen, hopeless)
+    usual = {kind: plain * speedup for kind, speedup in _usual_speedups(gains).items()}
+    return Forecast(plain, speeds, usual, plain * unseen, hopeless, is_measured)
+
+
+def remembered_calibrations(preparation: Preparation) -> list[Calibration | None]:
+    """The newest of the target, and of the draft model where one is planned, without loading llama.cpp."""
+    settings, option = preparation.settings, preparation.option
+    models = [(preparation.target, settings.kv_type)]
+    if option.kind == "draft" and preparation.draft is not None:
+        models.append((preparation.draft, option.draft_kv_type))
+    return [
+        remembered_calibration(
+            candidate.model.path, kv_type=kv_type, repack=settings.repack, mmap=settings.mmap
+        )
+        for candidate, kv_type in models
+    ]
+
+
+def _usual_speedups(gains: Mapping[str, Gain]) -> dict[str, float]:
+    """By kind of text, in whatever manner (`routing.Routing`) its tokens were chosen."""
+    by_kind: dict[str, list[Gain]] = {}
+    for name, gain in gains.items():
+        by_kind.setdefault(name.partition(",")[0], []).append(gain)
+    return {
+        kind: sum(gain.tokens for gain in seen) / sum(gain.plain_steps for gain in seen)
+        for kind, seen in by_kind.items()
+    }
+
+
+def calibrate_command(preparation: Preparation) -> str:
+    """What measures all that a forecast for the plan needs."""
+    settings = preparation.settings
+    words = ["homespec", "calibrate", settings.target]
+    if settings.draft != "auto" and preparation.draft is not None:
+        words += ["--draft", settings.draft.removeprefix(f"{NGRAM}+")]
+    if settings.kv_type != "f16":
+        words += ["--kv", settings.kv_type]
+    words += [] if settings.mmap else ["--no-mmap"]
+    words += [] if settings.repack else ["--no-repack"]
+    return shlex.join(words)
 
 
 def is_hopeless(calibrations: Sequence[Calibration | None]) -> bool:
     """Whether the draft model could not pay if it were nearly always right; False where that is not known.
 
     Args:
-        calibrations: of the target and of the draft model.
+        calibrations: of the target, and of the draft model if there is one.
     """
-    target, drafter = calibrations
+    target, drafter = (*calibrations, None)[:2]
     if target is None or target.target is None or drafter is None or drafter.drafter is None:
         return False
     curve = target.target.curve
@@ -90,8 +129,11 @@ def first_guess(costs: Costs, draft_costs: Sequence[DrafterCosts]) -> float:
         draft_costs: of the draft model, if there is one.
     """
     rates = Rates(costs, DEPTH_TOKENS, 1.0, 1 + AUTO_DRAFT_LENGTH)
-    guesses = [
-        expected_speedup(rates, draft.seconds_per_token / rates.plain_seconds, Tally().acceptance)
-        for draft in draft_costs
-    ]
-    return max(guesses, default=1.0)
+    return max((1.0, *(_guess(rates, draft) for draft in draft_costs)))
+
+
+def _guess(rates: Rates, draft: DrafterCosts) -> float:
+    """The speedup of a usual reply, for which the draft model has to read a usual prompt."""
+    speedup = expected_speedup(rates, draft.seconds_per_token / rates.plain_seconds, Tally().acceptance)
+    reading_steps = _PROMPT_TOKENS / draft.prefill_tokens_per_second / rates.plain_seconds
+    return _REPLY_TOKENS / (_REPLY_TOKENS / speedup + reading_steps)
