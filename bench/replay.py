@@ -217,7 +217,7 @@ def score(options: argparse.Namespace) -> None:
                     num_steps += replay_steps(
                         text, ChainDrafter(drafters), FixedLength(arm.fixed.length), recorded, machine
                     )
-                    num_tokens += len(text.tokens)
+                    num_tokens += len(text.tokens) - 1  # Reading the prompt gives the first.
             speeds[suite, arm.name] = num_tokens / num_steps
     speeds |= {(suite, AUTO.name): speed for suite, speed in control(texts, machine, options.rounds).items()}
     for suite in suites:
@@ -242,7 +242,7 @@ def control(texts: Sequence[Text], machine: Machine, num_rounds: int) -> dict[st
                 arms.append(model)
             controller = Controller(curve, arms, AUTO_DRAFT_LENGTH, ledger, pinned=True)
             one = sums.setdefault(text.suite, [0.0, 0.0])
-            one[0] += len(text.tokens)
+            one[0] += len(text.tokens) - 1
             one[1] += replay_steps(text, controller, controller, recorded, machine)
     return {suite: num_tokens / num_steps for suite, (num_tokens, num_steps) in sums.items()}
 
@@ -263,7 +263,8 @@ def replay_steps(
 
     look()
     for step in replay([*text.prompt_tokens, *text.tokens], num_prompt_tokens, drafter, lengths):
-        num_steps += machine.steps(step.width, num_prompt_tokens + num_done - 1)
+        if step.width:
+            num_steps += machine.steps(step.width, num_prompt_tokens + num_done - 1)
         num_done += len(step.tokens)
         look()
     token_steps, read_steps = machine.draft_steps

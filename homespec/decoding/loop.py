@@ -91,6 +91,19 @@ def settle(reply: ActiveReply, draft: Draft, logits: FloatArray) -> tuple[int, i
     return num_committed, min(verdict.num_accepted, num_committed), reason
 
 
+def first_step(reply: ActiveReply, logits: FloatArray) -> StepRecord:
+    """Commits the token that reading the prompt gave; there is nothing to decode, and no draft yet.
+
+    Args:
+        reply: grows by the token.
+        logits: shape (1, vocab_size), after the prompt.
+    """
+    start = perf_counter()
+    _, _, reason = settle(reply, NO_DRAFT, logits)
+    sample_seconds = perf_counter() - start
+    return StepRecord((reply.tokens[-1],), 0, 0, "none", 0, 0.0, 0.0, sample_seconds, reason)
+
+
 def decode_steps(target: TokenModel, reply: ActiveReply, logits: FloatArray) -> Iterator[StepRecord]:
     """Generates a reply: its first token from the prompt's logits, then one record per target decode.
 
@@ -105,11 +118,9 @@ def decode_steps(target: TokenModel, reply: ActiveReply, logits: FloatArray) -> 
     Yields:
         The records; the last one has a finish reason.
     """
-    start = perf_counter()
-    _, _, reason = settle(reply, NO_DRAFT, logits)
-    sampled = perf_counter() - start
-    yield StepRecord((reply.tokens[-1],), 0, 0, "none", 0, 0.0, 0.0, sampled, finish_reason=reason)
-    if reason is not None:
+    first = first_step(reply, logits)
+    yield first
+    if first.finish_reason is not None:
         return
     while True:
         name, start = reply.drafter.name, perf_counter()

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from homespec.contracts import Drafter, LengthPolicy
-from homespec.decoding.loop import ActiveReply, propose, settle
+from homespec.decoding.loop import ActiveReply, first_step, propose, settle
 from homespec.decoding.stopping import Stopping
-from homespec.records import Draft, FinishReason, FloatArray, StepRecord, Verdict
+from homespec.records import Draft, FloatArray, StepRecord, Verdict
 from homespec.sampling.matching import match
 
 _NO_LOGITS = np.empty((0, 0), dtype=np.float32)
@@ -47,8 +47,9 @@ def replay(
         context_tokens=len(tokens),
     )
     reply = ActiveReply(list(tokens[:num_prompt_tokens]), drafter, _Known(tokens), lengths, stopping)
-    reason: FinishReason | None = None
-    while reason is None:
+    step = first_step(reply, _NO_LOGITS)
+    yield step
+    while step.finish_reason is None:
         draft = propose(reply)
         num_committed, num_accepted, reason = settle(reply, draft, _NO_LOGITS)
         step = StepRecord(

@@ -129,7 +129,7 @@ class Generation:
             self._on_paging(alarm)
 
     def _prefill(self) -> FloatArray:
-        """Brings the prompt into the KV cache, in pieces; gives the logits after it, shape (1, vocab_size)."""
+        """Brings the prompt into the KV cache, in pieces; gives the logits behind it: (1, vocab_size)."""
         context, tokens = self._target.context, self._active.tokens
         self._num_reused = rewind(context, tokens)
         for start in range(self._num_reused, len(tokens), BATCH_TOKENS):

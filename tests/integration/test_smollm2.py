@@ -76,7 +76,9 @@ def test_the_controller_drafts_what_repeats_and_says_what_it_took_the_text_for(c
     stats = ask(controlled, PROMPTS[0], GREEDY).stats
     assert stats.num_steps < stats.completion_tokens
     assert stats.text_kind is not None
-    assert sum(stats.width_counts.values()) == stats.num_steps - 1  # The first token is from the prompt's decode.
+    assert (
+        sum(stats.width_counts.values()) == stats.num_steps - 1
+    )  # The first token is from the prompt's decode.
     # Its own draft model costs as much as itself: it never pays, and is hardly ever asked.
     prose = ask(controlled, PROMPTS[2], GREEDY)
     assert prose.stats.num_steps > 0.7 * prose.stats.completion_tokens
