@@ -97,7 +97,6 @@ def measure_target(
         rate = near / probe.fill(near)
         wanted = _by_worth({1, *widths}, context.context_tokens - near)
         num_rows = _affordable_rows(wanted, single_seconds, budget_seconds)
-        # One array for all: rows of a large vocabulary take as much memory as llama.cpp's own.
         shallow = _Samples(probe, np.empty((num_rows, context.vocab_size), dtype=np.float32))
         far = min(depths_tokens[1], context.context_tokens - 2 * max(wanted))
         # A second depth in the cache's first block teaches nothing: the attention there costs the same.
@@ -251,7 +250,8 @@ class _Samples:
 
     Attributes:
         probe: at the depth.
-        rows: of single decodes, which are made to begin with; wider decodes are not compared. Overwritten.
+        rows: of single decodes, which are made to begin with; wider decodes are not compared. One array
+            serves both depths: it takes as much memory as llama.cpp's own rows, which the planner counts.
         seconds: width -> its times.
         equality: the comparisons, one for each width but 1.
     """

@@ -134,12 +134,10 @@ class Pricing:
         draft_kv_type: KvType = "f16",
     ) -> Option:
         load = self.policy.load
-        one_row = replace(
-            load, num_rows=1
-        )  # all that is asked of a draft model, and of a target without drafts
-        price = process_price() + model_price(
-            self.target, context_tokens, self.policy.kv_type, one_row if kind == "plain" else load
-        )
+        # More is never asked of a draft model, nor of a target without drafts.
+        one_row = replace(load, num_rows=1)
+        target_load = one_row if kind == "plain" else load
+        price = process_price() + model_price(self.target, context_tokens, self.policy.kv_type, target_load)
         if kind == "ngram" or (kind == "draft" and self.policy.ngram):
             price += ngram_price(context_tokens, self.policy.corpus_bytes)
         if kind == "draft":
