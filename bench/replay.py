@@ -29,6 +29,7 @@ from homespec.calibration.curve import CostCurve, RunningCurve
 from homespec.calibration.store import remembered_calibration
 from homespec.catalog.store import resolve
 from homespec.contracts import Drafter, Going, KeepGoing, LengthPolicy
+from homespec.decoding.replay import replay
 from homespec.drafting.arm import Arm
 from homespec.drafting.chain import ChainDrafter
 from homespec.drafting.control import Controller
@@ -40,7 +41,7 @@ from homespec.drafting.suffix import SuffixDrafter
 from homespec.engine.engine import Engine
 from homespec.engine.settings import AUTO_DRAFT_LENGTH, EngineSettings
 from homespec.errors import HomespecError
-from homespec.records import NO_DRAFT, Draft, Message, SamplingParams, StepRecord
+from homespec.records import Draft, Message, SamplingParams
 from homespec.sampling import make_sampling
 
 _LENGTHS = range(1, 9)
@@ -213,7 +214,7 @@ def score(options: argparse.Namespace) -> None:
                     drafters: list[Drafter] = [
                         SuffixDrafter() if name == "ngram" else recorded for name in arm.fixed.drafters
                     ]
-                    num_steps += replay(
+                    num_steps += replay_steps(
                         text, ChainDrafter(drafters), FixedLength(arm.fixed.length), recorded, machine
                     )
                     num_tokens += len(text.tokens)
@@ -242,36 +243,29 @@ def control(texts: Sequence[Text], machine: Machine, num_rounds: int) -> dict[st
             controller = Controller(curve, arms, AUTO_DRAFT_LENGTH, ledger, pinned=True)
             one = sums.setdefault(text.suite, [0.0, 0.0])
             one[0] += len(text.tokens)
-            one[1] += replay(text, controller, controller, recorded, machine)
+            one[1] += replay_steps(text, controller, controller, recorded, machine)
     return {suite: num_tokens / num_steps for suite, (num_tokens, num_steps) in sums.items()}
 
 
-def replay(
+def replay_steps(
     text: Text, drafter: Drafter, lengths: LengthPolicy, recorded: RecordedDrafter, machine: Machine
 ) -> float:
     """Decodes a recorded reply; returns the time that it takes, in plain steps."""
-    history = list(text.prompt_tokens)
+    num_prompt_tokens = len(text.prompt_tokens)
     num_done = next_look = 0
     num_steps = 0.0
-    while num_done < len(text.tokens):
+
+    def look() -> None:
+        nonlocal next_look
         if isinstance(lengths, Controller) and num_done >= next_look:
             lengths.kind = classify(text.prompt, "".join(text.pieces[:num_done])).kind
             next_look = num_done + _LOOK_EVERY_TOKENS
-        rest = text.tokens[num_done:]
-        room = len(rest) - 1
-        length = lengths.next_length(room) if room else 0
-        draft = drafter.propose(history, length, lengths.keep_going) if length else NO_DRAFT
-        num_accepted = 0
-        while num_accepted < len(draft.tokens) and draft.tokens[num_accepted] == rest[num_accepted]:
-            num_accepted += 1
-        width = 1 + len(draft.tokens) + draft.padding
-        num_steps += machine.steps(width, len(history) - 1)
-        tokens = tuple(rest[: num_accepted + 1])
-        name = draft.drafter or drafter.name
-        step = StepRecord(tokens, len(draft.tokens), num_accepted, name, width, 0.0, 0.0, 0.0)
-        lengths.observe(step)
-        history += tokens
-        num_done += len(tokens)
+
+    look()
+    for step in replay([*text.prompt_tokens, *text.tokens], num_prompt_tokens, drafter, lengths):
+        num_steps += machine.steps(step.width, num_prompt_tokens + num_done - 1)
+        num_done += len(step.tokens)
+        look()
     token_steps, read_steps = machine.draft_steps
     return num_steps + recorded.num_drawn * token_steps + recorded.num_read * read_steps
 

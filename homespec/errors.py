@@ -12,6 +12,7 @@
         MemoryBudgetError        not enough memory for what was asked
       RuntimeCallError
         DecodeError              llama.cpp could not decode
+          NoTokenError           no token is left to choose from
         DecodeAbortedError       a decode was stopped on request
         CacheRollbackError       the KV cache could not be truncated
         CacheFileError           a KV cache on disk is damaged, or could not be written
@@ -127,6 +128,10 @@ class RuntimeCallError(HomespecError):
 
 class DecodeError(RuntimeCallError):
     """llama.cpp could not decode a batch."""
+
+
+class NoTokenError(DecodeError):
+    """Nothing that the model can write next is permitted: every logit is -inf."""
 
 
 class DecodeAbortedError(RuntimeCallError):

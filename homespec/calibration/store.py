@@ -13,7 +13,8 @@ from typing import Any
 from homespec.calibration.costs import DrafterCosts, TargetCosts
 from homespec.calibration.fingerprint import build_name, cpu_limits, cpu_name, fingerprint, model_identity
 from homespec.calibration.threads import chosen_threads
-from homespec.runtime.state import state_directory, write_atomically
+from homespec.runtime.atomic import write_atomically
+from homespec.runtime.state import state_directory
 
 _logger = logging.getLogger(__name__)
 _FORMAT = 1

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from homespec.calibration.fingerprint import Fingerprint
-from homespec.runtime.state import state_directory, write_atomically
+from homespec.runtime.atomic import write_atomically
+from homespec.runtime.state import state_directory
 from homespec.runtime.threads import choose_threads
 
 _logger = logging.getLogger(__name__)

@@ -9,7 +9,8 @@ import os
 from pathlib import Path
 
 from homespec.catalog.check import Progress, hash_file
-from homespec.runtime.state import state_directory, write_atomically
+from homespec.runtime.atomic import write_atomically
+from homespec.runtime.state import state_directory
 
 
 def remembered_digest(path: Path, progress: Progress | None = None) -> str:

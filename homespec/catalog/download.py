@@ -18,6 +18,7 @@ from homespec.catalog.entries import FileSource, HubSource, MadeSource, ModelEnt
 from homespec.catalog.partial import SourceError, locked
 from homespec.catalog.store import model_path
 from homespec.errors import CatalogError, ChecksumError, DiskSpaceError, DownloadError, ModelFormatError
+from homespec.runtime.atomic import sync
 from homespec.units import format_bytes
 
 _log = logging.getLogger(__name__)
@@ -150,11 +151,6 @@ def _check_candidate(candidate: Path, source: Source, entry: ModelEntry) -> None
 
 def _install(candidate: Path, path: Path) -> None:
     """Gives the checked file its name, in an order that a power failure cannot upset."""
-    with candidate.open("rb") as file:
-        os.fsync(file.fileno())
+    sync(candidate)
     candidate.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync(path.parent)

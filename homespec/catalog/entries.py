@@ -2,8 +2,7 @@
 
 The entries that ship with homespec lie in `models/`; a user's own in `$XDG_CONFIG_HOME/homespec/models/`, and
 replace shipped ones of the same name. `models/qwen2.5-coder.toml` shows the form. Beside `[[model]]` tables a
-file may have `[[pair]]` tables, each with `target` and `draft`: a drafter that is preferred to the pair of
-the target's entry. What homespec makes on this machine is entered so; see `registry`.
+file may have `[[pair]]` tables (`Pair`). What homespec makes on this machine is entered so; see `registry`.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ class ModelEntry:
         sources: tried in order.
         pair: the draft model that helps this target, or None. A model that was made from another one has that
             one's, if it names none.
-        preferred_pair: one that was made here to do it better, where there is one.
+        preferred_pairs: those of `[[pair]]` tables, the best first.
     """
 
     name: str
@@ -138,12 +137,27 @@ class ModelEntry:
     summary: str
     sources: tuple[Source, ...]
     pair: str | None = None
-    preferred_pair: str | None = None
+    preferred_pairs: tuple[str, ...] = ()
 
     @property
     def made_from(self) -> MadeSource | None:
         """What it was made from on this machine; None for a model that was published."""
         return next((source for source in self.sources if isinstance(source, MadeSource)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A drafter that is preferred to the pair of a target's entry.
+
+    Attributes:
+        target, draft: their names.
+        rank: of several drafters of a target the one of the highest rank is taken, if it is installed; of
+            equals the one that stands last.
+    """
+
+    target: str
+    draft: str
+    rank: int = 0
 
 
 def user_directory() -> Path:
@@ -162,11 +176,11 @@ def load_catalog(own_directory: Path | None = None) -> Mapping[str, ModelEntry]:
     """
     origins: dict[str, Path] = {}
     entries: dict[str, ModelEntry] = {}
-    preferred: dict[str, str] = {}
+    pairs: list[Pair] = []
     for directory in (shipped_directory(), own_directory or user_directory()):
         for path in sorted(directory.glob("*.toml")):
-            found, pairs = _read_file(path)
-            preferred.update(pairs)
+            found, found_pairs = _read_file(path)
+            pairs += found_pairs
             for entry in found:
                 if origins.get(entry.name, path).parent == directory and entry.name in entries:
                     raise CatalogEntryError(
@@ -179,21 +193,24 @@ def load_catalog(own_directory: Path | None = None) -> Mapping[str, ModelEntry]:
             _Table(origins[entry.name], entry.name, {}).fail(
                 "pair", f"names {entry.pair}, which no entry describes"
             )
+    preferred: dict[str, tuple[str, ...]] = {}
+    for pair in sorted(pairs, key=lambda pair: pair.rank):
+        if pair.draft in entries:  # A table may outlive the drafter that it names.
+            preferred[pair.target] = (pair.draft, *preferred.get(pair.target, ()))
     paired = {name: _with_pairs(entry, entries, preferred) for name, entry in sorted(entries.items())}
     return MappingProxyType(paired)
 
 
 def _with_pairs(
-    entry: ModelEntry, entries: Mapping[str, ModelEntry], preferred: Mapping[str, str]
+    entry: ModelEntry, entries: Mapping[str, ModelEntry], preferred: Mapping[str, tuple[str, ...]]
 ) -> ModelEntry:
     """The entry with the drafters that stand in `[[pair]]` tables, or with what it was made from."""
-    pair, better = entry.pair, preferred.get(entry.name)
+    pair, better = entry.pair, preferred.get(entry.name, ())
     if entry.role == "target" and entry.made_from is not None:
         source = entries.get(entry.made_from.model)
         pair = pair or (source.pair if source else None)
-        better = better or preferred.get(entry.made_from.model)
-    # A table may outlive the drafter that it names.
-    return replace(entry, pair=pair, preferred_pair=better if better in entries else None)
+        better += preferred.get(entry.made_from.model, ())
+    return replace(entry, pair=pair, preferred_pairs=better)
 
 
 def shipped_directory() -> Path:
@@ -212,8 +229,12 @@ def read_entries(path: Path) -> tuple[ModelEntry, ...]:
     return _read_file(path)[0]
 
 
-def _read_file(path: Path) -> tuple[tuple[ModelEntry, ...], dict[str, str]]:
-    """The entries, and target -> drafter of the `[[pair]]` tables."""
+def read_pairs(path: Path) -> tuple[Pair, ...]:
+    """The `[[pair]]` tables of one TOML file; raises as `read_entries` does."""
+    return _read_file(path)[1]
+
+
+def _read_file(path: Path) -> tuple[tuple[ModelEntry, ...], tuple[Pair, ...]]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -228,11 +249,12 @@ def _read_file(path: Path) -> tuple[tuple[ModelEntry, ...], dict[str, str]]:
     models = top.tables("model") if "model" in top or "pair" not in top else []
     pairs = top.tables("pair") if "pair" in top else []
     top.finish()
-    return tuple(_read_entry(table) for table in models), dict(_read_pair(table) for table in pairs)
+    return tuple(map(_read_entry, models)), tuple(map(_read_pair, pairs))
 
 
-def _read_pair(table: _Table) -> tuple[str, str]:
-    pair = table.text("target", _NAME), table.text("draft", _NAME)
+def _read_pair(table: _Table) -> Pair:
+    rank = table.positive("rank") if "rank" in table else 0
+    pair = Pair(table.text("target", _NAME), table.text("draft", _NAME), rank)
     table.finish()
     return pair
 

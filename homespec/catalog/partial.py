@@ -59,7 +59,7 @@ def locked(name: str, directory: Path) -> Iterator[Path]:
 
 def holds(name: str, directory: Path) -> bool:
     """Whether there is anything of this model in the directory, finished or not."""
-    return model_path(name, directory).exists() or partial_directory(name, directory).exists()
+    return os.path.lexists(model_path(name, directory)) or partial_directory(name, directory).exists()
 
 
 def remove(name: str, directory: Path) -> int:
@@ -77,9 +77,9 @@ def remove(name: str, directory: Path) -> int:
         raise ModelNotFoundError(f"The model {name} is not in {directory}.", hint="homespec models list")
     with locked(name, directory) as workplace:
         freed_bytes = tree_bytes(workplace)
-        if path.exists():
-            freed_bytes += path.stat().st_size
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            freed_bytes += path.lstat().st_size  # what a link points to stays
+            path.unlink()
         shutil.rmtree(workplace, ignore_errors=True)
     return freed_bytes
 

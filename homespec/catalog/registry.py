@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from homespec.catalog.entries import MadeSource, ModelEntry, user_directory
-from homespec.runtime.state import write_atomically
+from homespec.catalog.entries import MadeSource, ModelEntry, read_pairs, user_directory
+from homespec.runtime.atomic import write_atomically
 
 _HEAD = "# Written by homespec: a model that was made on this machine.\n"
 
@@ -16,7 +16,8 @@ def register(entry: ModelEntry, *, drafts_for: str | None = None) -> Path:
 
     Args:
         entry: with a `MadeSource` as its only source.
-        drafts_for: name of a target whose drafter it is to be from now on.
+        drafts_for: name of a target whose drafter it is to be from now on; if it goes, the one before it is
+            again.
 
     Returns:
         The file that was written.
@@ -28,22 +29,16 @@ def register(entry: ModelEntry, *, drafts_for: str | None = None) -> Path:
     assert source is not None
     tables = [("model", _fields(entry)), ("model.sources", {"kind": "made", **_source_fields(source)})]
     if drafts_for is not None:
-        tables.append(("pair", {"target": drafts_for, "draft": entry.name}))
+        tables.append(("pair", {"target": drafts_for, "draft": entry.name, "rank": _next_rank()}))
     path = entry_path(entry.name)
     write_atomically(path, _HEAD + "".join(_table(name, fields) for name, fields in tables))
-    if drafts_for is not None:
-        _end_other_pairs(drafts_for, entry.name)
     return path
 
 
-def _end_other_pairs(target: str, draft: str) -> None:
-    """Leaves a target one drafter that was made for it: otherwise the last by name would be taken."""
-    for path in user_directory().glob("*.toml"):
-        if path.stem != draft and is_ours(path):
-            text = path.read_text(encoding="utf-8")
-            pair = _table("pair", {"target": target, "draft": path.stem})
-            if pair in text:
-                write_atomically(path, text.replace(pair, ""))
+def _next_rank() -> int:
+    """Above that of every pair so far."""
+    paths = user_directory().glob("*.toml")
+    return 1 + max((pair.rank for path in paths for pair in read_pairs(path)), default=0)
 
 
 def unregister(name: str) -> bool:

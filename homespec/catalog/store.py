@@ -90,8 +90,8 @@ def resolve(name_or_path: str) -> ResolvedModel:
 
 
 def draft_model(entry: ModelEntry | None) -> str | None:
-    """The draft model that `auto` takes for a target: the preferred one, or the pair, if installed."""
-    names = (entry.preferred_pair, entry.pair) if entry else ()
+    """What drafts for a target with `auto`: the first installed of the preferred ones and the pair."""
+    names = (*entry.preferred_pairs, entry.pair) if entry else ()
     return next((name for name in names if name and model_path(name).is_file()), None)
 
 

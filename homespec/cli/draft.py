@@ -180,8 +180,8 @@ def list_(as_json: bool) -> None:
 @click.argument("name")
 def rm(name: str) -> None:
     """Remove a draft model that was made here; its target gets its former one back."""
-    from homespec.catalog.registry import unregister
-    from homespec.catalog.store import find_entry, model_path
+    from homespec.catalog.store import find_entry
+    from homespec.cli.removing import delete
 
     entry = find_entry(name)
     if entry.made_from is None or entry.role != "draft":
@@ -189,9 +189,7 @@ def rm(name: str) -> None:
             f"{name} is no draft model that was made here.",
             hint="`homespec models rm` removes models that were downloaded.",
         )
-    unregister(name)
-    model_path(name).unlink(missing_ok=True)
-    click.echo(f"Removed {name}.")
+    delete(name)
 
 
 def _seconds(text: str) -> float:

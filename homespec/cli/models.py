@@ -22,8 +22,8 @@ from homespec.catalog.entries import (
     Source,
     load_catalog,
 )
-from homespec.catalog.partial import holds, partial_directory, remove
-from homespec.catalog.registry import unregister
+from homespec.catalog.partial import holds, partial_directory
+from homespec.catalog.registry import entry_path, is_ours
 from homespec.catalog.store import (
     ResolvedModel,
     find_entry,
@@ -33,6 +33,7 @@ from homespec.catalog.store import (
     models_directory,
     resolve,
 )
+from homespec.cli.removing import delete
 from homespec.errors import ConfigError, HomespecError, ModelNotFoundError
 from homespec.units import format_bytes, format_seconds
 
@@ -178,15 +179,17 @@ def quantize(model: str, type_name: str, output: Path | None) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def rm(names: tuple[str, ...], yes: bool) -> None:
-    """Delete models from the models directory, unfinished downloads included."""
+    """Delete models from the models directory, unfinished downloads included.
+
+    A model that was made here leaves the catalogue as well.
+    """
     directory = models_directory()
     for name in names:
-        if not holds(_not_a_path(name), directory):
+        if not (holds(_not_a_path(name), directory) or is_ours(entry_path(name))):
             raise ModelNotFoundError(f"There is no model {name} in {directory}.", hint="homespec models list")
     for name in names:
         if yes or click.confirm(f"Delete {name} from {directory}?", err=True):
-            _note(f"Deleted {name}: {format_bytes(remove(name, directory))} freed.")
-            unregister(name)
+            delete(name)
 
 
 def _not_a_path(name: str) -> str:
@@ -216,7 +219,7 @@ def _facts(name: str, entry: ModelEntry | None, model: ResolvedModel | None) -> 
         facts |= {"path": str(model.path), "size_bytes": model.path.stat().st_size}
     if entry is not None:
         fields = dataclasses.asdict(dataclasses.replace(entry, sources=()))
-        facts |= {key: value for key, value in fields.items() if key != "sources" and value is not None}
+        facts |= {key: value for key, value in fields.items() if key != "sources" and value not in (None, ())}
     return facts
 
 
@@ -229,8 +232,8 @@ def _as_text(key: str, value: object) -> tuple[str, list[str]]:
             return key.removesuffix("_bytes"), [f"{format_bytes(value)} ({value:,} bytes)"]
         case int():
             return key.removesuffix("_tokens"), [f"{value:,} tokens"]
-        case list():
-            return key, value
+        case list() | tuple():
+            return key, list(value)
     return key, [str(value)]
 
 

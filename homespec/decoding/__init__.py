@@ -1,1 +1,1 @@
-"""The central loop (`loop.decode_steps`) and when it ends (`stopping`)."""
+"""The central loop (`loop.decode_steps`), its end (`stopping`), and the loop along known text (`replay`)."""

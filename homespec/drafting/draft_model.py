@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from homespec.contracts import Going, KeepGoing, TokenModel
 from homespec.drafting.prefix import common_prefix_length, rewind
+from homespec.errors import NoTokenError
 from homespec.records import NO_DRAFT, Draft, TokenDistribution
 from homespec.sampling import Picker
 
@@ -76,7 +77,11 @@ class DraftModelDrafter:
         probs: list[TokenDistribution] = []
         confidences: list[float] = []
         while True:
-            candidate = self._picker.look(row, context)
+            try:
+                candidate = self._picker.look(row, context)
+            except NoTokenError:  # A trimmed vocabulary may lack all that the request permits here.
+                keep_going(0.0)  # The decode that showed it was paid for.
+                break
             going = keep_going(candidate.confidence)
             if going == Going.STOP:
                 break

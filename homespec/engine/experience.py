@@ -14,7 +14,8 @@ from homespec.calibration.store import Calibration, calibration_path
 from homespec.drafting.acceptance import AcceptanceModel
 from homespec.drafting.arm import Arm
 from homespec.drafting.ledger import Gain, Tally
-from homespec.runtime.state import state_directory, write_atomically
+from homespec.runtime.atomic import write_atomically
+from homespec.runtime.state import state_directory
 
 _logger = logging.getLogger(__name__)
 _NOT_IT = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from homespec.reduce.layers import evenly_spaced
-from homespec.runtime.state import write_atomically
+from homespec.runtime.atomic import write_atomically
 
 Layers = tuple[int, ...]
 Evaluate = Callable[[Layers], float]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,23 +13,48 @@ from homespec.errors import DiskSpaceError, HomespecError
 
 
 @contextlib.contextmanager
-def written_whole(destination: Path) -> Iterator[Path]:
-    """Yields a path beside the destination to write to; the file takes its place when the block has ended.
+def replaced(path: Path) -> Iterator[Path]:
+    """Yields a path beside a file to write to; what is there takes the file's place when the block has ended.
 
-    A failure in the block leaves nothing behind, and what was at the destination before as it was. A process
-    that is killed leaves a hidden `.part` file, never a half one under the destination's name.
+    Whoever reads or writes at the same time, and the next to look after a power failure, sees one version or
+    the other. A failure in the block leaves nothing behind; a process that is killed leaves a hidden `.part`.
+
+    Args:
+        path: missing directories are made.
+
+    Raises:
+        OSError: it could not be written; what was there before still is.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield part
+        sync(part)
+        part.replace(path)
+        sync(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replaces a text that is nobody else's to read; see `replaced`."""
+    with replaced(path) as part:
+        part.touch(mode=0o600)
+        part.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def written_whole(destination: Path) -> Iterator[Path]:
+    """`replaced` for a file that the user asked for.
 
     Raises:
         DiskSpaceError: there is no room.
         HomespecError: the file cannot be written for another reason.
     """
-    part = destination.with_name(f".{destination.name}.{os.getpid()}.part")
     try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        yield part
-        sync(part)
-        part.replace(destination)
-        sync(destination.parent)
+        with replaced(destination) as part:
+            yield part
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskSpaceError(
@@ -38,9 +64,6 @@ def written_whole(destination: Path) -> Iterator[Path]:
         raise HomespecError(
             f"{destination} cannot be written: {error.strerror or error}.", hint="Name a file elsewhere."
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink()
 
 
 def sync(path: Path) -> None:

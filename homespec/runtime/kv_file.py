@@ -8,16 +8,15 @@ and model, build and kind of cache are those that it was written with. The layou
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from homespec.errors import CacheFileError, ForeignCacheError
+from homespec.runtime.atomic import replaced
 
 _MAGIC = b"HSPECKV1"
 _LENGTH_BYTES = 4
@@ -40,35 +39,26 @@ def write_sealed(path: Path, owner: Mapping[str, str], num_tokens: int, write: C
     Raises:
         CacheFileError: it could not be written; nothing is left of it.
     """
-    temporary: Path | None = None
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
-        num_state_bytes = write(temporary)
-        with temporary.open("r+b") as file:
-            if not num_state_bytes or os.fstat(file.fileno()).st_size != num_state_bytes:
-                raise CacheFileError(
-                    f"The KV cache of {num_tokens:,} tokens could not be written to {path.parent}.",
-                    hint="See whether the disk is full.",
-                )
-            seal = {"owner": dict(owner), "num_tokens": num_tokens, "num_state_bytes": num_state_bytes}
-            encoded = json.dumps({**seal, "sha256": _digest(file, seal)}).encode()
-            file.seek(num_state_bytes)
-            file.write(encoded + len(encoded).to_bytes(_LENGTH_BYTES, "little") + _MAGIC)
-            file.flush()
-            os.fsync(file.fileno())
-            num_bytes = file.tell()
-        temporary.replace(path)
+        with replaced(path) as part:
+            part.touch(mode=0o600)
+            num_state_bytes = write(part)
+            with part.open("r+b") as file:
+                if not num_state_bytes or os.fstat(file.fileno()).st_size != num_state_bytes:
+                    raise CacheFileError(
+                        f"The KV cache of {num_tokens:,} tokens could not be written to {path.parent}.",
+                        hint="See whether the disk is full.",
+                    )
+                seal = {"owner": dict(owner), "num_tokens": num_tokens, "num_state_bytes": num_state_bytes}
+                encoded = json.dumps({**seal, "sha256": _digest(file, seal)}).encode()
+                file.seek(num_state_bytes)
+                file.write(encoded + len(encoded).to_bytes(_LENGTH_BYTES, "little") + _MAGIC)
+                num_bytes = file.tell()
     except OSError as error:
         raise CacheFileError(
             f"The KV cache could not be written to {path.parent}: {error.strerror}.", hint="Make room there."
         ) from error
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
     return num_bytes
 
 

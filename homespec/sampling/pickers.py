@@ -40,6 +40,7 @@ class Picker(Protocol):
             context: the tokens before the one to be chosen: history and draft so far.
 
         Raises:
+            NoTokenError: the request permits nothing that the draft model can write.
             DecodeError: the row has no largest finite logit.
         """
 

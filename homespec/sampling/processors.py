@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from homespec.errors import ConfigError, DecodeError
+from homespec.errors import ConfigError, DecodeError, NoTokenError
 from homespec.records import FloatArray, IntArray, SamplingParams, TokenDistribution
 from homespec.sampling.distributions import full_support
 from homespec.sampling.truncation import largest, nucleus, nucleus_of_few
@@ -187,13 +187,15 @@ def peak_index(logits: FloatArray) -> int:
     """The index of the largest logit, the lowest among equals.
 
     Raises:
-        DecodeError: it is not finite.
+        NoTokenError: every logit is -inf.
+        DecodeError: the largest is not finite.
     """
     index = int(logits.argmax())  # The first NaN where there is one.
     peak = float(logits[index])
     if not math.isfinite(peak):
-        found = "every logit is -inf" if peak == -math.inf else f"the logit of token {index} is {peak}"
-        raise DecodeError(
+        none_left = peak == -math.inf
+        found = "every logit is -inf" if none_left else f"the logit of token {index} is {peak}"
+        raise (NoTokenError if none_left else DecodeError)(
             f"The model's logits name no next token: {found}.",
             hint="Check logit_bias, then the model file: a damaged one gives such logits.",
         )

@@ -6,7 +6,8 @@ import contextlib
 import json
 from pathlib import Path
 
-from homespec.runtime.state import state_directory, write_atomically
+from homespec.runtime.atomic import write_atomically
+from homespec.runtime.state import state_directory
 
 
 def _path() -> Path:

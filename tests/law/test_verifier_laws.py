@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from homespec.contracts import Chance, Verifier
+from homespec.contracts import Chance, Going, Verifier
+from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.records import Draft, FloatArray, SamplingParams, TokenDistribution, Verdict
 from homespec.runtime.trim_layout import TrimLayout
 from homespec.runtime.trimmed import TrimmedVocabulary
@@ -218,13 +219,13 @@ class Trimmed(TableModel):
     """A draft model that can write tokens 0 and 2 only, as a trimmed file opened as a drafter."""
 
     def __init__(self, whole: TableModel) -> None:
-        self._whole = whole
+        super().__init__(whole.table)
         self._ids = [0, 2]
         layout = TrimLayout(Path("none.gguf"), (0, 2), whole.vocab_size, "", "F32", 0, 4, 1, 1.0)
         self._vocabulary = TrimmedVocabulary(layout)
 
     def next_logits(self, tokens: Sequence[int]) -> Logits:
-        own = self._whole.next_logits(tokens)[self._ids].astype(np.float32)
+        own = super().next_logits(tokens)[self._ids].astype(np.float32)
         return np.asarray(self._vocabulary.spread(own[np.newaxis])[0], dtype=np.float64)
 
 
@@ -237,6 +238,30 @@ def test_a_trimmed_draft_model_keeps_the_law(verifier: str, picker: str, options
         case = Case(VERIFIERS[verifier], PICKERS[picker], OPTIONS[options], 2, target, Trimmed(draft_model))
         assert case.error() < TOLERANCE
         assert 0 < case.num_accepted() < 2
+
+
+class ByTheDrafter(Case):
+    """A case whose draft the drafter itself makes."""
+
+    def propose(self, chance: Chance) -> Draft:
+        picker = self.make_picker(Processors(self.params), chance)
+        drafter = DraftModelDrafter(self.draft_model, picker, lambda _token: False)
+        return drafter.propose(PREFIX, self.draft_length, lambda _confidence: Going.ON)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+@pytest.mark.parametrize("picker", PICKERS)
+@pytest.mark.parametrize("options", [name for name in OPTIONS if name != "a ban"])
+def test_a_draft_that_ends_where_all_it_could_say_is_forbidden_keeps_the_law(
+    verifier: str, picker: str, options: str
+) -> None:
+    for seed in (0, 1):
+        target, draft_model = (TableModel(model.table.copy()) for model in models(seed, 4))
+        for table in (target.table, draft_model.table):
+            table[:, 0, [0, 2, 3]] = -np.inf  # behind a 0 only the 1 is permitted, which was trimmed away
+        trimmed = Trimmed(draft_model)
+        case = ByTheDrafter(VERIFIERS[verifier], PICKERS[picker], OPTIONS[options], 2, target, trimmed)
+        assert case.error() < TOLERANCE
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS)

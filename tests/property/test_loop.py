@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homespec.contracts import Drafter
+from homespec.contracts import Drafter, LengthPolicy
+from homespec.decoding.replay import replay
+from homespec.drafting.arm import Arm
 from homespec.drafting.chain import ChainDrafter
+from homespec.drafting.control import Controller
 from homespec.drafting.draft_model import DraftModelDrafter
 from homespec.drafting.length import FixedLength
 from homespec.drafting.none import NoDrafter
 from homespec.records import SamplingParams, StepRecord, VerifierName
 from homespec.sampling import make_sampling
+from tests.support.made_up_costs import MadeUpCosts, flat
 from tests.support.ngram import NgramDrafter
 from tests.support.scripted import RandomDrafter, ScriptedDrafter, make_reply, run, steps_of
 from tests.support.table_model import TableModel
@@ -71,6 +76,10 @@ def generate_steps(
     return reply.tokens, steps
 
 
+def untimed(step: StepRecord) -> StepRecord:
+    return replace(step, draft_seconds=0, verify_seconds=0, sample_seconds=0, finish_reason=None)
+
+
 @given(seed=seeds, prompt=prompts, kind=st.sampled_from(DRAFTERS), length=st.integers(0, 6))
 @settings(max_examples=100, deadline=None)
 def test_every_draft_bears_the_name_of_who_proposed_it(
@@ -80,6 +89,37 @@ def test_every_draft_bears_the_name_of_who_proposed_it(
     for step in steps:
         # A stop inside a draft takes the tokens behind it out of the record.
         assert step.drafter in PROPOSERS if step.width > 1 else step.drafter == "none"
+
+
+@given(
+    seed=seeds,
+    prompt=prompts,
+    kind=st.sampled_from(DRAFTERS),
+    length=st.integers(0, 6),
+    count=st.integers(1, 25),
+    controlled=st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_replay_takes_the_steps_of_the_loop(
+    seed: int, prompt: list[int], kind: str, length: int, count: int, controlled: bool
+) -> None:
+    target = TableModel.random(seed, VOCAB)
+
+    def fresh() -> tuple[Drafter, LengthPolicy]:
+        drafter = make_drafter(kind, target, GREEDY, None)
+        if not controlled:
+            return drafter, FixedLength(length)
+        controller = Controller(MadeUpCosts(flat), [Arm(drafter)], length, pinned=True)
+        return controller, controller
+
+    drafter, lengths = fresh()
+    verifier = make_sampling(GREEDY, None).verifier
+    reply = make_reply(prompt, verifier, drafter=drafter, lengths=lengths, max_tokens=count)
+    steps = run(TableModel.random(seed, VOCAB), reply)
+    again = list(replay(reply.tokens, len(prompt), *fresh()))
+    for step in (*steps, *again):
+        assert step.num_draft_tokens < count  # the target's own token has room as well
+    assert [untimed(step) for step in again] == [untimed(step) for step in steps]
 
 
 @given(seed=seeds, prompt=prompts, kind=st.sampled_from(DRAFTERS), length=st.integers(0, 6))

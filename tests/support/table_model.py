@@ -21,12 +21,13 @@ class TableModel:
         num_decoded_tokens: tokens in all of them.
         num_truncates: calls of `truncate`.
         cached_tokens: what is in the KV cache.
+        table: see `__init__`.
     """
 
     def __init__(self, table: Logits, context_tokens: int = 1 << 30) -> None:
         """Wraps logits of shape (vocab + 1, vocab + 1, vocab); index `vocab` stands for "no such token"."""
         assert table.shape == (table.shape[2] + 1, table.shape[2] + 1, table.shape[2])
-        self._table = table
+        self.table = table
         self._context_tokens = context_tokens
         self.cached_tokens: list[int] = []
         self.num_decodes = 0
@@ -43,12 +44,12 @@ class TableModel:
 
     def near_copy(self, seed: int, spread: float = 1.0) -> TableModel:
         """A model like this one with normal noise on its logits: a good draft model."""
-        noise = np.random.default_rng(seed).normal(0.0, spread, self._table.shape)
-        return TableModel(self._table + noise, self._context_tokens)
+        noise = np.random.default_rng(seed).normal(0.0, spread, self.table.shape)
+        return TableModel(self.table + noise, self._context_tokens)
 
     @property
     def vocab_size(self) -> int:
-        return int(self._table.shape[2])
+        return int(self.table.shape[2])
 
     @property
     def context_tokens(self) -> int:
@@ -61,7 +62,7 @@ class TableModel:
     def next_logits(self, tokens: Sequence[int]) -> Logits:
         """The row for the token after `tokens`: what `decode` would give, without a cache."""
         before, last = [self.vocab_size, self.vocab_size, *tokens][-2:]
-        row: Logits = self._table[before, last]
+        row: Logits = self.table[before, last]
         return row
 
     def decode(self, tokens: Sequence[int], rows: Rows = "all") -> Logits:

@@ -20,7 +20,6 @@ from homespec.calibration.store import (
     stale_calibrations,
     store_calibration,
 )
-from homespec.runtime.state import write_atomically
 
 KEY = CalibrationKey("0123456789abcdef" * 2, 4, 4, "f16", True, True, "llama 1, GCC", "A CPU", "4 cores")
 COSTS = TargetCosts(
@@ -138,12 +137,3 @@ def test_cpu_names(tmp_path: Path) -> None:
     assert cpu_name(tmp_path) == "Raspberry Pi 5 Model B"
     (tmp_path / "proc/cpuinfo").write_text("processor : 0\nmodel name\t: A CPU @ 3 GHz\n")
     assert cpu_name(tmp_path) == "A CPU @ 3 GHz"
-
-
-def test_a_write_that_fails_leaves_the_old_content(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "file"
-    write_atomically(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_atomically(path, "\ud800")
-    assert path.read_text() == "old"
-    assert list(path.parent.iterdir()) == [path]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from homespec.contracts import Going
 from homespec.drafting.draft_model import DraftModelDrafter
-from homespec.records import SamplingParams
+from homespec.records import SamplingParams, VerifierName
 from homespec.sampling import make_sampling
+from tests.support.scripted import make_reply, run
 from tests.support.table_model import TableModel
 
 
@@ -39,3 +43,38 @@ def test_rejections_near_the_place_where_the_window_moves_cost_one_reading() -> 
             drafter.propose(text[:num_tokens], 1, lambda _: Going.ON)
     # The window moves on by 128 tokens, so it is read again three times; the rest is drafting.
     assert model.num_decoded_tokens < 500 * 8 + 3 * 256
+
+
+@pytest.mark.parametrize("num_before", [0, 1])
+@pytest.mark.parametrize("verifier", ["greedy", "rejection", "block", "coupled"])
+def test_where_all_that_it_can_say_is_forbidden_the_draft_ends(
+    verifier: VerifierName, num_before: int
+) -> None:
+    """As of a trimmed draft model that lacks every token that the request permits."""
+    target, draft_model = TableModel.random(1, 6), TableModel.random(2, 6)
+    forbidden = tuple((token, float("-inf")) for token in range(1, 4))
+    # It knows the tokens up to 3; in the second case it says 0, which is permitted, and is at a loss then.
+    draft_model.table[:, :, 4:] = -np.inf
+    draft_model.table[:, 0 if num_before else slice(None), 0] = -np.inf
+    params = SamplingParams(temperature=0.0 if verifier == "greedy" else 1.0, logit_bias=forbidden, seed=7)
+
+    sampling = make_sampling(params, verifier)
+    drafter = DraftModelDrafter(draft_model, sampling.picker, lambda _token: False)
+    asked: list[float] = []
+
+    def keep_going(confidence: float) -> Going:
+        asked.append(confidence)
+        return Going.ON
+
+    assert drafter.propose([5, 5], 4, keep_going).tokens == (0,) * num_before
+    assert len(asked) == num_before + 1  # a controller learns of each decode
+
+    reply = make_reply([5, 5], sampling.verifier, drafter=drafter, max_tokens=30)
+    steps = run(target, reply)
+    assert reply.dropped is None
+    assert not {1, 2, 3} & set(reply.tokens)
+    assert sum(step.num_draft_tokens for step in steps) >= 5 * num_before
+    if verifier in ("greedy", "coupled"):
+        plain = make_reply([5, 5], make_sampling(params, verifier).verifier, max_tokens=30)
+        run(TableModel.random(1, 6), plain)
+        assert reply.tokens == plain.tokens

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from homespec.catalog.check import hash_file
 from homespec.catalog.entries import MadeSource, ModelEntry, load_catalog
@@ -161,6 +161,74 @@ def test_the_drafter_that_was_registered_last_is_preferred(models: Path, tiny_ne
     assert set(names) <= set(load_catalog())
 
 
+@pytest.fixture
+def made(models: Path, tiny_near_copy: Path) -> list[str]:
+    """Drafters of `tiny` in the order in which they were registered, which is not that of their names."""
+    names = ["b-draft", "c-draft", "a-draft"]
+    for name in names:
+        shutil.copy(tiny_near_copy, models / f"{name}.gguf")
+        register(replace(MADE, name=name), drafts_for="tiny")
+    return names
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result
+
+
+@pytest.mark.parametrize("command", [("draft", "rm"), ("models", "rm", "-y")])
+@pytest.mark.parametrize("gone", ["nothing", "the file", "what it links to"])
+def test_whichever_drafter_goes_the_latest_of_the_others_is_the_default(
+    models: Path, made: list[str], command: tuple[str, ...], gone: str, tmp_path: Path
+) -> None:
+    for removed in (made[1], made[2], made[0]):
+        path = models / f"{removed}.gguf"
+        if gone != "nothing":
+            path.unlink()
+        if gone == "what it links to":
+            path.symlink_to(tmp_path / "nowhere.gguf")
+        said = run(*command, removed).stderr
+        made.remove(removed)
+        default = made[-1] if made else "tiny-draft"
+        assert draft_model(load_catalog()["tiny"]) == default
+        assert f"{default} drafts for tiny now." in said
+        assert ("was gone already; it is no longer registered" in said) == (gone == "the file")
+        assert removed not in load_catalog()
+        assert not path.is_symlink()
+
+
+def test_a_drafter_that_is_registered_again_is_the_latest(made: list[str]) -> None:
+    register(replace(MADE, name=made[0]), drafts_for="tiny")
+    assert load_catalog()["tiny"].preferred_pairs == (made[0], made[2], made[1])
+
+
+def test_while_a_file_is_missing_the_drafter_before_it_is_taken(models: Path, made: list[str]) -> None:
+    for name in reversed(made):
+        assert draft_model(load_catalog()["tiny"]) == name
+        (models / f"{name}.gguf").unlink()
+    assert draft_model(load_catalog()["tiny"]) == "tiny-draft"
+    (models / "tiny-draft.gguf").unlink()
+    assert "Only n-gram lookup drafts for tiny now." in run("draft", "rm", made[0]).stderr
+
+
+def test_a_target_made_here_shares_the_drafters_of_its_source(models: Path, made: list[str]) -> None:
+    make_quantized("tiny", "q8_0", None)
+    own = replace(MADE, name="own")
+    shutil.copy(models / "tiny-draft.gguf", models / "own.gguf")
+    register(own, drafts_for="tiny-q8_0")
+    assert draft_model(load_catalog()["tiny-q8_0"]) == "own"
+    assert "a-draft drafts for tiny-q8_0 now." in run("draft", "rm", "own").stderr
+
+
+def test_a_pair_of_the_user_s_may_have_a_rank(tmp_path: Path, made: list[str]) -> None:
+    own = tmp_path / "config" / "homespec" / "models" / "zz.toml"
+    own.write_text('[[pair]]\ntarget = "tiny"\ndraft = "tiny-draft"\n')
+    assert draft_model(load_catalog()["tiny"]) == made[-1]
+    own.write_text(own.read_text() + "rank = 100\n")
+    assert draft_model(load_catalog()["tiny"]) == "tiny-draft"
+
+
 def test_long_names_of_any_script_fit_into_the_metadata(tmp_path: Path, tiny_target: Path) -> None:
     for name in ("語" * 80, "é" + "x" * 140):
         source = tmp_path / f"{name}.gguf"
@@ -178,14 +246,9 @@ def test_elsewhere_it_is_found_by_name_too(models: Path, tmp_path: Path) -> None
 
 
 def test_the_commands(models: Path) -> None:
-    def run(*arguments: str) -> str:
-        result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
-        assert result.exit_code == 0
-        return result.output
-
-    assert run("models", "quantize", "tiny", "q8_0").splitlines()[0] == "tiny-q8_0"
-    assert "quantized to Q8_0, from tiny" in run("models", "show", "tiny-q8_0")
-    assert "ok" in run("models", "check", "tiny-q8_0")
+    assert run("models", "quantize", "tiny", "q8_0").stdout.splitlines()[0] == "tiny-q8_0"
+    assert "quantized to Q8_0, from tiny" in run("models", "show", "tiny-q8_0").stdout
+    assert "ok" in run("models", "check", "tiny-q8_0").stdout
     (models / "tiny-q8_0.gguf").unlink()
     with pytest.raises(DownloadError, match="made on this machine"):
         run("models", "pull", "tiny-q8_0")

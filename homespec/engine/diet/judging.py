@@ -17,7 +17,7 @@ from homespec.engine.diet.trial import Bench
 from homespec.engine.preparing import NGRAM, prepare
 from homespec.engine.settings import EngineSettings
 from homespec.reduce.search import Score
-from homespec.runtime.state import write_atomically
+from homespec.runtime.atomic import write_atomically
 
 DRAFT_LENGTH = 5
 """At which mean acceptance lengths are compared."""

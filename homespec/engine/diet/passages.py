@@ -14,7 +14,8 @@ from homespec.calibration.fingerprint import model_identity
 from homespec.engine.engine import Engine
 from homespec.errors import ContextOverflowError
 from homespec.records import Message, RequestParams, SamplingParams
-from homespec.runtime.state import state_directory, write_atomically
+from homespec.runtime.atomic import write_atomically
+from homespec.runtime.state import state_directory
 
 REPLY_TOKENS = 96
 _GREEDY = RequestParams(SamplingParams(temperature=0.0), max_tokens=REPLY_TOKENS)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from homespec.calibration.costs import DrafterCosts
 from homespec.calibration.curve import CostCurve, RunningCurve
 from homespec.contracts import Going, KeepGoing
+from homespec.decoding.replay import replay
 from homespec.drafting.arm import Arm
 from homespec.drafting.control import Controller
 from homespec.drafting.ledger import Ledger
@@ -20,7 +21,7 @@ from homespec.drafting.length import Rates, best_hope
 from homespec.drafting.suffix import SuffixDrafter
 from homespec.engine.diet.recording import Recording, acceptance, run_length
 from homespec.engine.settings import AUTO_DRAFT_LENGTH
-from homespec.records import NO_DRAFT, Draft, StepRecord
+from homespec.records import NO_DRAFT, Draft
 
 _LONGEST_FIXED = 12
 
@@ -132,26 +133,6 @@ def _replay(arms: _Arms, ledger: Ledger, recording: Recording) -> Controller:
     passage = recording.passage
     controller = Controller(arms.curve, arms.of(recording), AUTO_DRAFT_LENGTH, ledger, pinned=True)
     controller.kind = passage.kind
-    position = passage.num_prompt_tokens
-    while position < len(passage.tokens):
-        history = list(passage.tokens[:position])
-        most = controller.next_length(len(passage.tokens) - position)
-        draft = controller.propose(history, most, lambda confidence: Going.ON)
-        real = passage.tokens[position : position + len(draft.tokens)]
-        agreed = [mine == its for mine, its in zip(draft.tokens, real, strict=True)]
-        num_accepted = run_length(agreed)
-        committed = passage.tokens[position : position + num_accepted + 1]
-        controller.observe(
-            StepRecord(
-                tokens=committed,
-                num_draft_tokens=len(draft.tokens),
-                num_accepted_tokens=num_accepted,
-                drafter=draft.drafter or "none",
-                width=1 + len(draft.tokens) + draft.padding,
-                draft_seconds=0.0,
-                verify_seconds=0.0,
-                sample_seconds=0.0,
-            )
-        )
-        position += len(committed)
+    for _ in replay(passage.tokens, passage.num_prompt_tokens, controller, controller):
+        pass
     return controller

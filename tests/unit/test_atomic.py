@@ -1,0 +1,71 @@
+"""Files are replaced whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from homespec.errors import HomespecError
+from homespec.runtime.atomic import replaced, write_atomically, written_whole
+
+
+def fail_with(failure: type[BaseException], path: Path) -> None:
+    with written_whole(path) as part:
+        part.write_text("half")
+        raise failure
+
+
+def test_a_write_that_fails_leaves_the_old_content(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    write_atomically(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "\ud800")
+    for failure, seen in ((RuntimeError, RuntimeError), (OSError, HomespecError), (KeyboardInterrupt,) * 2):
+        with pytest.raises(seen):
+            fail_with(failure, path)
+    assert path.read_text() == "old"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_content_is_on_the_disk_before_it_has_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    synced: list[tuple[str, str]] = []
+
+    def fsync(handle: int) -> None:
+        what = "directory" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file"
+        synced.append((what, path.read_text()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(path, "new")
+    assert synced == [("file", "old"), ("directory", "new")]
+
+
+def test_what_was_said_is_private_and_models_are_not(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "state", "text")
+    with written_whole(tmp_path / "model") as part:
+        part.write_text("text")
+    (tmp_path / "usual").touch()
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {"state": 0o600, "model": modes["usual"], "usual": modes["usual"]}
+
+
+def test_writers_at_the_same_time_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with contextlib.ExitStack() as stack:
+        parts = [stack.enter_context(replaced(path)) for _ in range(3)]
+        for part in parts:
+            part.write_text(part.name)
+    assert path.read_text() == parts[0].name  # the last to be finished
+    texts = [str(number) * 10_000 for number in range(8)]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda text: write_atomically(path, text), texts))
+    assert path.read_text() in texts
+    assert list(tmp_path.iterdir()) == [path]
