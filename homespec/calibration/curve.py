@@ -19,6 +19,8 @@ _LEAST_SHARE = 0.5
 _SHARED_WEIGHT, _OWN_WEIGHT = 0.06, 0.12
 # The first observations of a width count for more, since its stored figure may be a median of two.
 _EARLY_OBSERVATIONS = 4
+# What is usual is the mean of so many plain steps: some minutes of decoding.
+_USUAL_STEPS = 2000
 # So many observations of a width count when what widths have in common is averaged.
 _COUNT_CAP = 20
 # A step that differs by more than this factor from what was expected is taken for one that differs by it:
@@ -115,7 +117,8 @@ class RunningCurve:
 
     The logarithm of measured over stored seconds is split into a part that all widths share and one of each
     width. Both follow the steps as clipped running means. The shared part is kept at the mean of the widths
-    that were seen, which one that was not inherits.
+    that were seen, which one that was not inherits. They remember some steps only, to follow the machine;
+    what plain decoding usually costs is remembered for long.
     """
 
     def __init__(self, curve: CostCurve) -> None:
@@ -123,11 +126,16 @@ class RunningCurve:
         self._shared = 0.0
         self._own: dict[int, float] = {}
         self._counts: dict[int, int] = {}
+        self._usual_plain = 0.0
 
     def seconds(self, width: int, depth_tokens: int) -> float:
         """See `CostModel.seconds`."""
-        ratio = math.exp(self._shared + self._own.get(width, 0.0))
-        return self._curve.seconds(width, depth_tokens) * ratio
+        return self._curve.seconds(width, depth_tokens) * math.exp(self._ratio(width))
+
+    def usual_plain_seconds(self, depth_tokens: int) -> float:
+        """Of a decode of one token, whatever the last steps were like: for plans."""
+        ratio = self._usual_plain if 1 in self._counts else self._shared
+        return self._curve.seconds(1, depth_tokens) * math.exp(ratio)
 
     def observe(self, width: int, depth_tokens: int, seconds: float) -> None:
         """See `CostModel.observe`; what cannot be a duration is ignored."""
@@ -140,6 +148,11 @@ class RunningCurve:
         self._shared += _SHARED_WEIGHT * surprise
         self._own[width] = self._own.get(width, 0.0) + own_weight * surprise
         self._center()
+        if width == 1:
+            self._usual_plain += (self._ratio(1) - self._usual_plain) / min(count, _USUAL_STEPS)
+
+    def _ratio(self, width: int) -> float:
+        return self._shared + self._own.get(width, 0.0)
 
     def _center(self) -> None:
         """Moves what the seen widths have in common to the shared part; their sums stay as they are."""
@@ -153,6 +166,7 @@ class RunningCurve:
         """What was learned, for `recall`."""
         return {
             "shared": self._shared,
+            "usual_plain": self._usual_plain,
             "widths": [[width, own, self._counts[width]] for width, own in self._own.items()],
         }
 
@@ -162,10 +176,10 @@ class RunningCurve:
         Raises:
             ValueError, KeyError, TypeError: it is something else; nothing has changed then.
         """
-        shared = float(data["shared"])
+        shared, usual_plain = float(data["shared"]), float(data["usual_plain"])
         learned = {int(width): (float(own), int(count)) for width, own, count in data["widths"]}
-        if not all(map(math.isfinite, (shared, *(own for own, _ in learned.values())))):
+        if not all(map(math.isfinite, (shared, usual_plain, *(own for own, _ in learned.values())))):
             raise ValueError("a ratio is not finite")
-        self._shared = shared
+        self._shared, self._usual_plain = shared, usual_plain
         self._own = {width: own for width, (own, _) in learned.items()}
         self._counts = {width: max(1, count) for width, (_, count) in learned.items()}

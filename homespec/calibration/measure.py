@@ -96,7 +96,8 @@ def measure_target(
         )
         rate = near / probe.fill(near)
         wanted = _by_worth({1, *widths}, context.context_tokens - near)
-        shallow = _Samples(probe, _affordable_rows(wanted, single_seconds, budget_seconds))
+        num_rows = _affordable_rows(wanted, single_seconds, budget_seconds)
+        shallow = _Samples(probe, np.empty((num_rows, context.vocab_size), dtype=np.float32))
         far = min(depths_tokens[1], context.context_tokens - 2 * max(wanted))
         # A second depth in the cache's first block teaches nothing: the attention there costs the same.
         reachable = near + rate * _DEEPEN_SHARE * budget_seconds
@@ -249,22 +250,23 @@ class _Samples:
 
     Attributes:
         probe: at the depth.
-        num_rows: how many single decodes are made to begin with; wider decodes are not compared.
+        rows: of single decodes, which are made to begin with; wider decodes are not compared. One array
+            serves both depths: it takes as much memory as llama.cpp's own rows, which the planner counts.
         seconds: width -> its times.
         equality: the comparisons, one for each width but 1.
     """
 
     probe: _Probe
-    num_rows: int
+    rows: npt.NDArray[np.float32]
     seconds: dict[int, list[float]] = field(default_factory=dict)
     equality: list[WidthEquality] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         # Their times do not count: made one after another, they would all share one disturbance.
         self._depth = self.probe.context.num_cached_tokens
-        rows = [self.probe.decode(1, keep=True)[1][0].copy() for _ in range(self.num_rows)]
+        for row in self.rows:
+            row[:] = self.probe.decode(1, keep=True)[1][0]
         self.probe.context.truncate(self._depth)
-        self._rows = np.stack(rows)
 
     def median(self, width: int) -> float:
         """The lower median: of two times the one that was disturbed less."""
@@ -275,8 +277,8 @@ class _Samples:
         seconds, logits = self.probe.decode(width)
         times = self.seconds.setdefault(width, [])
         times.append(seconds)
-        if width > 1 and len(times) == 1 and width <= self.num_rows:
-            self.equality.append(_compare(self._depth, logits, self._rows[:width]))
+        if width > 1 and len(times) == 1 and width <= len(self.rows):
+            self.equality.append(_compare(self._depth, logits, self.rows[:width]))
         return seconds
 
     def measure_all(self, widths: Sequence[int], deadline_seconds: float, max_samples: int) -> None:
@@ -326,11 +328,11 @@ def _measure_deep(probe: _Probe, shallow: _Samples, deadline_seconds: float, max
     chosen: list[int] = []
     for width in sorted(shallow.seconds, key=lambda w: (w & (w - 1) != 0, w)):
         tried = [*chosen, width]
-        num_rows = min(max(tried), shallow.num_rows)
+        num_rows = min(max(tried), len(shallow.rows))
         seconds = MIN_SAMPLES * sum(shallow.median(w) for w in tried) + num_rows * shallow.median(1)
         if len(chosen) < 2 or seconds < left_seconds:
             chosen = tried
-    deep = _Samples(probe, min(max(chosen), shallow.num_rows))
+    deep = _Samples(probe, shallow.rows[: max(chosen)])
     deep.measure_all(chosen, deadline_seconds, max_samples)
     return deep
 
@@ -368,17 +370,18 @@ def _curve(shallow: _Samples, deep: _Samples | None, depths_tokens: tuple[int, i
     )
 
 
-def _compare(depth_tokens: int, logits: FloatArray, reference: npt.NDArray[np.generic]) -> WidthEquality:
-    width = len(logits)
-    if np.array_equal(logits, reference):
-        return WidthEquality(width, depth_tokens, True, 0.0)
-    distances = np.abs(_probabilities(logits) - _probabilities(reference)).sum(axis=1) / 2
-    return WidthEquality(width, depth_tokens, False, float(distances.max()))
+def _compare(depth_tokens: int, logits: FloatArray, reference: npt.NDArray[np.float32]) -> WidthEquality:
+    equal, distance = True, 0.0
+    for row, single in zip(logits, reference, strict=True):
+        if not np.array_equal(row, single):
+            equal = False
+            distance = max(distance, float(np.abs(_probabilities(row) - _probabilities(single)).sum() / 2))
+    return WidthEquality(len(logits), depth_tokens, equal, distance)
 
 
-def _probabilities(logits: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
-    values = logits.astype(np.float32)
-    values -= values.max(axis=1, keepdims=True)
+def _probabilities(row: FloatArray) -> npt.NDArray[np.float32]:
+    values = row.astype(np.float32)
+    values -= values.max()
     np.exp(values, out=values)
-    values /= values.sum(axis=1, keepdims=True)
+    values /= values.sum()
     return values

@@ -54,7 +54,7 @@ def foretell(preparation: Preparation) -> Forecast | None:
     curve = RunningCurve(target.target.curve)
     experience = Experience(calibrations)
     experience.recall_costs(curve)
-    plain = 1 / curve.seconds(1, min(DEPTH_TOKENS, preparation.option.context_tokens))
+    plain = 1 / curve.usual_plain_seconds(min(DEPTH_TOKENS, preparation.option.context_tokens))
     gains: dict[str, Gain] = {}
     unseen = 1.0
     if preparation.reason == "on":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from homespec.planner.prices import (
@@ -134,12 +134,15 @@ class Pricing:
         draft_kv_type: KvType = "f16",
     ) -> Option:
         load = self.policy.load
-        price = process_price() + model_price(self.target, context_tokens, self.policy.kv_type, load)
+        # More is never asked of a draft model, nor of a target without drafts.
+        one_row = replace(load, num_rows=1)
+        target_load = one_row if kind == "plain" else load
+        price = process_price() + model_price(self.target, context_tokens, self.policy.kv_type, target_load)
         if kind == "ngram" or (kind == "draft" and self.policy.ngram):
             price += ngram_price(context_tokens, self.policy.corpus_bytes)
         if kind == "draft":
             assert self.draft is not None
-            price += model_price(self.draft, draft_context_tokens, draft_kv_type, load)
+            price += model_price(self.draft, draft_context_tokens, draft_kv_type, one_row)
         return Option(kind, context_tokens, draft_context_tokens, draft_kv_type, price, self._verdict(price))
 
     def _verdict(self, price: MemoryPrice) -> Verdict:

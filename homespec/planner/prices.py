@@ -10,11 +10,13 @@ KvType = Literal["f16", "q8_0", "q4_0"]
 MIB = 1 << 20
 
 # Measured: RssAnon of `homespec run` with NumPy, llama.cpp's library and the terminal's, before any model.
-PROCESS_ANON_BYTES = 26 * MIB
+PROCESS_ANON_BYTES = 28 * MIB
 # Measured: RssFile of the same: the interpreter's and the libraries' pages.
 PROCESS_FILE_BYTES = 24 * MIB
 # The lookup index: HISTORY_FIXED_BYTES and HISTORY_BYTES_PER_TOKEN of drafting.suffix (a test compares them).
 NGRAM_FIXED_BYTES, NGRAM_BYTES_PER_TOKEN = 1 << 19, 16
+# While the machine is measured no decode is wider; see calibration.measure (a test compares them).
+MEASURING_BATCH_TOKENS = 64
 # Copies of one row of logits while a token is chosen from it, in double precision.
 _SAMPLER_BYTES_PER_LOGIT = 24
 
@@ -85,7 +87,7 @@ class LoadOptions:
         mmap: the weights are mapped; otherwise they are read into anonymous memory.
         repack: the CPU backend may keep copies of weights in its own layout.
         cpu_features: in the kernel's words; see `telemetry.machine.cpu_features`.
-        num_rows: the most rows of logits in one decode: draft length + 1.
+        num_rows: the most rows of logits in one decode of a target with a drafter: draft length + 1.
         batch_tokens: the most tokens that llama.cpp computes at once (runtime.context.BATCH_TOKENS). Less
             where a price is compared with a run whose prompt is known to be shorter: memory that a batch
             never fills is never touched.
@@ -110,7 +112,7 @@ class MemoryPrice:
         kv_cache_bytes: keys and values.
         state_bytes: running state of recurrent layers.
         compute_bytes: activations, mask, work buffer.
-        output_bytes: logits, and the sampler's copies of them.
+        output_bytes: logits, and copies of them.
         overhead_bytes: tokenizer, graphs, tables.
         drafter_bytes: n-gram index of the conversation.
         corpus_bytes: n-gram index of texts that replies are expected to quote.
@@ -174,6 +176,18 @@ def model_price(
     repacked_bytes = facts.repacked_bytes(features)
     idle_bytes = facts.idle_mapped_bytes(features)
     read_bytes = facts.mapped_bytes - idle_bytes
+    rows, batch_tokens = options.num_rows, options.batch_tokens
+    # Large batches and copies of one row while it decodes; small batches while the machine is measured, and a
+    # copy of every row, to compare wide decodes with single ones.
+    decoding = (
+        facts.compute_bytes(context_tokens, rows, batch_tokens),
+        facts.vocab_size * _SAMPLER_BYTES_PER_LOGIT,
+    )
+    measuring = (
+        facts.compute_bytes(context_tokens, rows, min(batch_tokens, MEASURING_BATCH_TOKENS)),
+        facts.output_bytes(rows),
+    )
+    compute_bytes, copies_bytes = max(decoding, measuring, key=sum)
     return MemoryPrice(
         # Rows that are looked up stay mapped in any case.
         weights_bytes=(read_bytes if options.mmap else 0) + facts.lookup_bytes(context_tokens),
@@ -182,8 +196,8 @@ def model_price(
         repacked_bytes=repacked_bytes,
         kv_cache_bytes=facts.kv_cache_bytes(context_tokens, kv_type),
         state_bytes=facts.state_bytes,
-        compute_bytes=facts.compute_bytes(context_tokens, options.num_rows, options.batch_tokens),
-        output_bytes=facts.output_bytes(options.num_rows) + facts.vocab_size * _SAMPLER_BYTES_PER_LOGIT,
+        compute_bytes=compute_bytes,
+        output_bytes=facts.output_bytes(rows) + copies_bytes,
         overhead_bytes=facts.overhead_bytes,
         correction_bytes=facts.correction_bytes,
         idle_bytes=idle_bytes if options.mmap else 0,

@@ -135,8 +135,27 @@ class TestRunning:
         later.observe(4, 100, 1.0)
         assert later.seconds(2, 100) == running.seconds(2, 100)
 
+    def test_plans_heed_what_is_usual_and_not_the_last_moment(self) -> None:
+        running = RunningCurve(CURVE)
+        assert running.usual_plain_seconds(150) == CURVE.seconds(1, 150)
+        running.observe(4, 150, 1.4 * CURVE.seconds(4, 150))
+        assert running.usual_plain_seconds(150) == running.seconds(1, 150) > CURVE.seconds(1, 150)
+        for factor in [0.8] * 300 + [1.3] * 12:
+            running.observe(1, 150, factor * CURVE.seconds(1, 150))
+        assert running.seconds(1, 150) > 1.1 * CURVE.seconds(1, 150)
+        assert running.usual_plain_seconds(150) == pytest.approx(0.8 * CURVE.seconds(1, 150), rel=0.04)
+        later = RunningCurve(CURVE)
+        later.recall(json.loads(json.dumps(running.to_json())))
+        assert later.usual_plain_seconds(150) == running.usual_plain_seconds(150)
+
     @pytest.mark.parametrize(
-        "data", [{}, {"shared": math.nan, "widths": []}, {"shared": 0, "widths": [[1, math.inf, 1]]}]
+        "data",
+        [
+            {},
+            {"shared": math.nan, "usual_plain": 0, "widths": []},
+            {"shared": 0, "usual_plain": math.inf, "widths": []},
+            {"shared": 0, "usual_plain": 0, "widths": [[1, math.inf, 1]]},
+        ],
     )
     def test_what_cannot_have_been_learned_changes_nothing(self, data: dict[str, object]) -> None:
         running = RunningCurve(CURVE)

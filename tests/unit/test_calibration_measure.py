@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ class CostlyModel(TableModel):
     abort_after = 1 << 30
 
     def __init__(self, cost: Cost, context_tokens: int) -> None:
-        table = np.random.default_rng(1).normal(size=(9, 9, 8))
+        table = np.random.default_rng(1).normal(size=(9, 9, 8)).astype(np.float32).astype(np.float64)
         super().__init__(table, context_tokens)
         self.cost = cost
         self.now = 0.0
@@ -75,6 +76,37 @@ def test_the_curve_is_what_decodes_cost() -> None:
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     assert all(0 <= share <= 1 for share in shares)
+
+
+class LargeVocabulary(CostlyModel):
+    """Gives the same rows for every token, out of one array that every decode writes anew, as llama.cpp's."""
+
+    vocab_size = 20_000
+
+    def __init__(self) -> None:
+        super().__init__(cost, 4096)
+        self.logits = np.zeros((16, self.vocab_size))
+
+    def decode(self, tokens: Sequence[int], rows: Rows = "all") -> Logits:
+        self.now += len(tokens) * self.prefill_seconds
+        self.cached_tokens.extend(tokens)
+        logits = self.logits[: len(tokens) if rows == "all" else 0]
+        logits[:] = np.random.default_rng(len(tokens)).normal(size=self.vocab_size)
+        return logits
+
+
+def test_a_measurement_keeps_one_copy_of_the_rows() -> None:
+    """What the planner counts with; both depths, with rows that differ from width to width."""
+    model = LargeVocabulary()
+    tracemalloc.start()
+    try:
+        costs = measured(model)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len({found.depth_tokens for found in costs.width_equality}) == 2
+    assert not any(found.bitwise for found in costs.width_equality)
+    assert peak_bytes < (16 * 4 + 8 * 8) * model.vocab_size
 
 
 def test_disturbed_decodes_do_not_show() -> None:

@@ -10,7 +10,13 @@ import pytest
 
 from homespec.planner.options import Policy
 from homespec.planner.plan import Plan, make_plan
-from homespec.planner.prices import MIB, PROCESS_ANON_BYTES, LoadOptions, model_price
+from homespec.planner.prices import (
+    MEASURING_BATCH_TOKENS,
+    MIB,
+    PROCESS_ANON_BYTES,
+    LoadOptions,
+    model_price,
+)
 from homespec.planner.search import largest_context
 from tests.support.planner_facts import MadeUpFacts
 
@@ -176,6 +182,27 @@ def test_planning_imports_neither_numpy_nor_llama_cpp() -> None:
         "assert not {'numpy', 'llama_cpp', 'gguf'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_only_verifying_takes_more_than_a_row_of_logits() -> None:
+    def prices(num_rows: int) -> list[int]:
+        load = replace(_POLICY.load, num_rows=num_rows)
+        plan = _plan(3000, replace(_POLICY, ngram=True, load=load))
+        return [option.price.needed_bytes for option in plan.options]
+
+    one, many = prices(1), prices(64)
+    added = [wide - narrow for wide, narrow in zip(many, one, strict=True)]
+    assert added[0] == 0  # without drafts
+    # The rows within the graph and those that are handed out; while the machine is measured, a copy of
+    # them in place of the sampler's of one row. The draft model's stay what they were.
+    row_bytes = 4 * _TARGET.vocab_size
+    assert set(added[1:]) == {(63 + 63 + 64 - 6) * row_bytes}
+
+
+def test_the_planner_counts_with_the_batches_of_a_measurement() -> None:
+    from homespec.calibration.measure import _CHUNK_TOKENS, QUICK, THOROUGH
+
+    assert max(_CHUNK_TOKENS, *QUICK.widths, *THOROUGH.widths) == MEASURING_BATCH_TOKENS
 
 
 def test_the_process_itself_is_priced() -> None:
