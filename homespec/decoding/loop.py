@@ -124,7 +124,7 @@ def decode_steps(target: TokenModel, reply: ActiveReply, logits: FloatArray) -> 
         return
     while True:
         name, start = reply.drafter.name, perf_counter()
-        draft, logits = NO_DRAFT, None
+        draft = NO_DRAFT
         drafted = start
         try:
             draft = propose(reply)
