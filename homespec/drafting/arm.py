@@ -12,6 +12,8 @@ from homespec.drafting.length import Rates, best_hope
 
 # How many tokens a step with a draft model is taken to yield before it has been tried.
 _USUAL_STEP_TOKENS = 3.0
+# In use decodes cost some percent more than when they were measured: a smaller gain may not be there.
+_LEAST_GAIN = 0.02
 # What acceptance and costs promise counts like so many steps beside those that were made: one bad draft is no
 # verdict, and a drafter that does not keep its promise is found out.
 _PROMISE_STEPS = 12.0
@@ -74,4 +76,6 @@ class Arm:
         num_steps = tally.steps + _PROMISE_STEPS
         step_tokens = (tally.tokens + _PROMISE_STEPS * _USUAL_STEP_TOKENS) / num_steps
         catch_up = rates.speedup * self.catch_up_steps * num_behind * step_tokens / tokens_left
-        return (record + _PROMISE_STEPS * hope) / num_steps - catch_up
+        # Reading is a certain cost, the gain a hope: whoever has shown little must promise more.
+        catch_up *= 1 + _PROMISE_STEPS / num_steps
+        return (record + _PROMISE_STEPS * hope) / num_steps - catch_up - _LEAST_GAIN * step_tokens
