@@ -19,6 +19,7 @@ from homespec.drafting.length import Rates, best_cut, fastest_cut
 from homespec.records import Draft, SamplingParams, StepRecord
 from homespec.sampling import make_sampling
 from tests.support.made_up_costs import MadeUpCosts, flat, pinned, seconds_of, steep, typical
+from tests.support.ngram import NgramDrafter
 from tests.support.scripted import make_reply, run
 from tests.support.table_model import TableModel
 
@@ -321,3 +322,20 @@ def test_a_draft_model_is_not_asked_for_what_it_will_not_verify() -> None:
 def test_a_draft_model_that_could_not_pay_if_it_were_perfect_is_never_asked() -> None:
     steps, _ = oracle_run(1.0, steep, token_seconds=0.3)
     assert all(step.width == 1 for step in steps[1:])
+
+
+def test_reading_a_prompt_on_a_hope_weighs_more_than_on_a_record() -> None:
+    rates = Rates(MadeUpCosts(flat), 64, 1.0, 8)
+
+    def relative_cost(arm: Arm) -> float:
+        """What being 100 tokens behind takes off the promise, in steps of the arm's usual yield."""
+        lost = arm.promise("code", rates, 0, 160.0) - arm.promise("code", rates, 100, 160.0)
+        return lost / step_tokens
+
+    step_tokens = 3.0
+    arm = Arm(NgramDrafter(1, 2), token_steps=0.2, catch_up_steps=0.05)
+    untried = relative_cost(arm)
+    for _ in range(500):
+        arm.tally("code").add(3, 2.0)
+    assert untried == pytest.approx(2 * 100 * 0.05 / 160)
+    assert untried / 2 < relative_cost(arm) < 0.75 * untried
