@@ -91,6 +91,37 @@ def settle(reply: ActiveReply, draft: Draft, logits: FloatArray) -> tuple[int, i
     return num_committed, min(verdict.num_accepted, num_committed), reason
 
 
+def record_step(
+    reply: ActiveReply,
+    draft: Draft,
+    name: str,
+    settled: tuple[int, int, FinishReason | None],
+    times: tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> StepRecord:
+    """The record of a step, which the length policy is told of.
+
+    Args:
+        reply: as it is now.
+        draft: what was proposed.
+        name: of the drafter that was asked.
+        settled: what `settle` gave.
+        times: drafting, verifying and sampling, in seconds.
+    """
+    num_committed, num_accepted, reason = settled
+    step = StepRecord(
+        tuple(reply.tokens[-num_committed:]),
+        # A stop inside the draft leaves the rest of it unjudged: it is neither accepted nor rejected.
+        num_accepted if reason and num_accepted == num_committed else len(draft.tokens),
+        num_accepted,
+        (draft.drafter or name) if draft.tokens else "none",
+        1 + len(draft.tokens) + draft.padding,
+        *times,
+        finish_reason=reason,
+    )
+    reply.lengths.observe(step)
+    return step
+
+
 def first_step(reply: ActiveReply, logits: FloatArray) -> StepRecord:
     """Commits the token that reading the prompt gave; there is nothing to decode, and no draft yet.
 
@@ -136,23 +167,12 @@ def decode_steps(target: TokenModel, reply: ActiveReply, logits: FloatArray) -> 
             yield StepRecord((), 0, 0, name, 0, drafted - start, 0.0, 0.0, "interrupted")
             return
         verified = perf_counter()
-        num_committed, num_accepted, reason = settle(reply, draft, logits[: 1 + len(draft.tokens)])
+        settled = settle(reply, draft, logits[: 1 + len(draft.tokens)])
         _roll_back(target, reply)
-        step = StepRecord(
-            tokens=tuple(reply.tokens[-num_committed:]),
-            # A stop inside the draft leaves the rest of it unjudged: it is neither accepted nor rejected.
-            num_draft_tokens=num_accepted if reason and num_accepted == num_committed else len(draft.tokens),
-            num_accepted_tokens=num_accepted,
-            drafter=(draft.drafter or name) if draft.tokens else "none",
-            width=1 + len(draft.tokens) + draft.padding,
-            draft_seconds=drafted - start,
-            verify_seconds=verified - drafted,
-            sample_seconds=perf_counter() - verified,
-            finish_reason=reason,
-        )
-        reply.lengths.observe(step)
+        times = (drafted - start, verified - drafted, perf_counter() - verified)
+        step = record_step(reply, draft, name, settled, times)
         yield step
-        if reason is not None:
+        if step.finish_reason is not None:
             return
 
 

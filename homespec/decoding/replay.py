@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from homespec.contracts import Drafter, LengthPolicy
-from homespec.decoding.loop import ActiveReply, first_step, propose, settle
+from homespec.decoding.loop import ActiveReply, first_step, propose, record_step, settle
 from homespec.decoding.stopping import Stopping
 from homespec.records import Draft, FloatArray, StepRecord, Verdict
 from homespec.sampling.matching import match
@@ -51,17 +51,5 @@ def replay(
     yield step
     while step.finish_reason is None:
         draft = propose(reply)
-        num_committed, num_accepted, reason = settle(reply, draft, _NO_LOGITS)
-        step = StepRecord(
-            tokens=tuple(reply.tokens[-num_committed:]),
-            num_draft_tokens=len(draft.tokens),
-            num_accepted_tokens=num_accepted,
-            drafter=(draft.drafter or drafter.name) if draft.tokens else "none",
-            width=1 + len(draft.tokens) + draft.padding,
-            draft_seconds=0.0,
-            verify_seconds=0.0,
-            sample_seconds=0.0,
-            finish_reason=reason,
-        )
-        lengths.observe(step)
+        step = record_step(reply, draft, drafter.name, settle(reply, draft, _NO_LOGITS))
         yield step
