@@ -79,7 +79,7 @@ class RecordedDrafter:
     def __init__(self, text: Text) -> None:
         self._text = text
         self._num_known = 0
-        self.num_drawn = self.num_read = 0
+        self._num_drawn = self._num_read = self._num_second = 0
 
     def behind(self, tokens: Sequence[int]) -> int:
         """See `DraftModelDrafter.behind`."""
@@ -87,7 +87,9 @@ class RecordedDrafter:
 
     def propose(self, tokens: Sequence[int], max_tokens: int, keep_going: KeepGoing) -> Draft:
         """See `Drafter.propose`."""
-        self.num_read += max(0, self.behind(tokens) - 2)
+        behind = self.behind(tokens)
+        self._num_second += behind == 2
+        self._num_read += behind - 1 if behind > 2 else 0
         start = len(tokens) - len(self._text.prompt_tokens)
         drafted: list[int] = []
         right = list(tokens[-start:]) == self._text.tokens[:start] if start else True
@@ -99,9 +101,17 @@ class RecordedDrafter:
             right = right and drafted[-1] == self._text.tokens[place]
             if going == Going.LAST:
                 break
-        self.num_drawn += len(drafted)
+        self._num_drawn += len(drafted)
         self._num_known = len(tokens) + max(0, len(drafted) - 1)
         return Draft(tuple(drafted), None, tuple(self._text.confidences[start : start + len(drafted)]))
+
+    def seconds(self, costs: DrafterCosts) -> float:
+        """All that was drawn and read took."""
+        return (
+            self._num_drawn * costs.seconds_per_token
+            + self._num_second * (costs.catch_up_seconds - costs.seconds_per_token)
+            + self._num_read / costs.prefill_tokens_per_second
+        )
 
 
 class Machine:
@@ -109,20 +119,16 @@ class Machine:
 
     def __init__(self, model: str, draft: str | None) -> None:
         self.curve = _measured_curve(model)
-        self._draft = _measured_drafter(draft) if draft else None
+        self.drafter = _measured_drafter(draft) if draft else None
 
     def steps(self, width: int, depth_tokens: int) -> float:
         """Time of a decode, in plain steps."""
         return self.curve.seconds(width, depth_tokens) / self.curve.seconds(1, depth_tokens)
 
     @property
-    def draft_steps(self) -> tuple[float, float]:
-        """Time of drafting a token, and of reading one, in plain steps."""
-        if self._draft is None:
-            return 0.0, 0.0
-        plain_seconds = self.curve.seconds(1, self.curve.depths_tokens[0])
-        reading = 1 / self._draft.prefill_tokens_per_second
-        return self._draft.seconds_per_token / plain_seconds, reading / plain_seconds
+    def plain_seconds(self) -> float:
+        """Of a plain step."""
+        return self.curve.seconds(1, self.curve.depths_tokens[0])
 
 
 def _measured_curve(model: str) -> CostCurve:
@@ -235,9 +241,12 @@ def control(texts: Sequence[Text], machine: Machine, num_rounds: int) -> dict[st
             recorded = RecordedDrafter(text)
             kept.drafter = SuffixDrafter()
             arms = [kept]
-            if machine.draft_steps[0]:
-                token_steps, catch_up_steps = machine.draft_steps
-                model = model or Arm(recorded, token_steps=token_steps, catch_up_steps=catch_up_steps)
+            if machine.drafter is not None:
+                model = model or Arm(
+                    recorded,
+                    token_steps=machine.drafter.drafting_seconds / machine.plain_seconds,
+                    catch_up_steps=1 / machine.drafter.prefill_tokens_per_second / machine.plain_seconds,
+                )
                 model.drafter, model.behind = recorded, recorded.behind
                 arms.append(model)
             controller = Controller(curve, arms, AUTO_DRAFT_LENGTH, ledger, pinned=True)
@@ -267,8 +276,8 @@ def replay_steps(
             num_steps += machine.steps(step.width, num_prompt_tokens + num_done - 1)
         num_done += len(step.tokens)
         look()
-    token_steps, read_steps = machine.draft_steps
-    return num_steps + recorded.num_drawn * token_steps + recorded.num_read * read_steps
+    draft_seconds = recorded.seconds(machine.drafter) if machine.drafter else 0.0
+    return num_steps + draft_seconds / machine.plain_seconds
 
 
 def describe(suite: str, speeds: dict[str, float]) -> str:

@@ -12,6 +12,8 @@ from homespec.calibration.curve import CostCurve
 # another path for a decode of one token than for several (ggml's split-KV flash attention, F16 caches only).
 # Rows that were equal in the first block need not be equal behind it.
 FIRST_BLOCK_TOKENS = 256
+# For how many drafted tokens a draft model has to read a second one: drafts of three, most accepted whole.
+_SECOND_PER_TOKEN = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,12 @@ class DrafterCosts:
     seconds_per_token: float
     catch_up_seconds: float
     prefill_tokens_per_second: float
+
+    @property
+    def drafting_seconds(self) -> float:
+        """Of a drafted token as drafts go, until the clock tells: some begin by reading two tokens."""
+        more = max(0.0, self.catch_up_seconds - self.seconds_per_token)
+        return self.seconds_per_token + _SECOND_PER_TOKEN * more
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for `from_json`."""

@@ -236,7 +236,7 @@ class Controller:
     def _choose_costly(self, attempt: _Attempt, value: float, tokens: Sequence[int]) -> Arm | None:
         """The arm whose record promises more than `value`, or one that is due for a probe."""
         chosen = None
-        tokens_left = self._ledger.gain(self.kind).tokens_left(self.gain)
+        tokens_left = self._ledger.tokens_left(self.kind, self.gain)
         for arm in self._arms:
             if arm.is_free:
                 continue
@@ -248,7 +248,7 @@ class Controller:
             arm.idle_steps += 1
             if promise > value:
                 value, chosen = promise, arm
-            elif chosen is None and self._may_probe(arm):
+            elif chosen is None and self._may_probe(arm, behind):
                 attempt.is_probe, chosen = True, arm
             if chosen is arm:
                 # One token, or two after a draft that was accepted whole, are new in any step.
@@ -257,8 +257,8 @@ class Controller:
             chosen.idle_steps = 0
         return chosen
 
-    def _may_probe(self, arm: Arm) -> bool:
-        return self._ledger.may_try and arm.idle_steps >= _PROBE_EVERY
+    def _may_probe(self, arm: Arm, num_behind: int) -> bool:
+        return arm.idle_steps >= _PROBE_EVERY and self._ledger.may_try(arm.catch_up_steps * num_behind)
 
     def _draw(self, arm: Arm, attempt: _Attempt, tokens: Sequence[int]) -> Draft:
         """A draft, token by token, as long as going on is worth it, or until a free drafter takes over."""
@@ -322,7 +322,7 @@ class Controller:
     def _cut(self, draft: Draft, length: int, value: float, rates: Rates) -> Draft:
         """The best part of a deterministic draft; now and then all of it, to see how it would go on."""
         self._num_cuts += 1
-        if self._num_cuts % _WHOLE_DRAFT_EVERY == 0 and self._ledger.may_try:
+        if self._num_cuts % _WHOLE_DRAFT_EVERY == 0 and self._ledger.may_try():
             # At worst the rest of the draft yields nothing.
             lost = value - rates.value(1.0, len(draft.tokens) + 1)
             self._ledger.probe_steps += max(0.0, lost / rates.speedup)

@@ -16,6 +16,8 @@ _GAIN_MEMORY_STEPS = 4000.0
 # What a kind of text is taken for before it has been seen: little weight, and replies of this length.
 _FIRST_WEIGHT_STEPS, _USUAL_REPLY_TOKENS = 16.0, 160.0
 _LEAST_TOKENS_LEFT = 32.0
+# Kinds of text that mostly copy what they were given, and the share of a reply that is taken to be new.
+_COPYING_KINDS, _NEW_SHARE = ("editing", "rewriting"), 0.3
 
 
 @dataclass(slots=True)
@@ -80,16 +82,10 @@ class Gain:
         """Over plain decoding."""
         return self.tokens / self.plain_steps if self.plain_steps else 1.0
 
-    def tokens_left(self, reply: Gain) -> float:
-        """How many more tokens of a reply may be expected to need more than free drafts.
-
-        They are what a draft model can help with. Copies come in bursts, so they do not count at either end.
-
-        Args:
-            reply: what was gained in it so far.
-        """
-        usual = (self.tokens - self.free_tokens + _USUAL_REPLY_TOKENS) / (self.replies + 1)
-        return max(_LEAST_TOKENS_LEFT, usual - (reply.tokens - reply.free_tokens))
+    @property
+    def new_tokens(self) -> float:
+        """Those that free drafts did not yield: what a draft model can help with."""
+        return self.tokens - self.free_tokens
 
 
 @dataclass(slots=True)
@@ -106,11 +102,24 @@ class Ledger:
     total_steps: float = 0.0
     gains: dict[str, Gain] = field(default_factory=dict)
 
-    @property
-    def may_try(self) -> bool:
-        """Whether another try is within the share that tries may take."""
-        return self.probe_steps <= _PROBE_SHARE * self.total_steps
+    def may_try(self, steps: float = 0.0) -> bool:
+        """Whether another try, which is known to take so many plain steps, is within the share of tries."""
+        return self.probe_steps + steps <= _PROBE_SHARE * self.total_steps
 
     def gain(self, kind: str) -> Gain:
         """Of a kind of text."""
         return self.gains.setdefault(kind, Gain())
+
+    def tokens_left(self, kind: str, reply: Gain) -> float:
+        """How many more tokens of a reply may be expected to need more than free drafts.
+
+        Copies come in bursts, so they do not count at either end.
+
+        Args:
+            kind: of the text; what its replies were like so far decides, and at first what is usual.
+            reply: what was gained in it so far.
+        """
+        gain = self.gain(kind)
+        usual = _USUAL_REPLY_TOKENS * (_NEW_SHARE if kind.startswith(_COPYING_KINDS) else 1.0)
+        expected = (gain.new_tokens + usual) / (gain.replies + 1)
+        return max(_LEAST_TOKENS_LEFT, expected - reply.new_tokens)

@@ -89,7 +89,7 @@ class Control:
             arm = self._arms[drafter.name] = Arm(drafter)
             if isinstance(drafter, DraftModelDrafter):
                 costs = self._draft_costs[0]
-                arm.token_steps = costs.seconds_per_token / self._plain_seconds
+                arm.token_steps = costs.drafting_seconds / self._plain_seconds
                 arm.catch_up_steps = 1 / costs.prefill_tokens_per_second / self._plain_seconds
             if not self._pinned:
                 self._experience.recall_arm(arm)

@@ -115,7 +115,7 @@ def is_hopeless(calibrations: Sequence[Calibration | None]) -> bool:
     curve = target.target.curve
     depth_tokens = curve.depths_tokens[0]
     rates = Rates(curve, depth_tokens, 1.0, 1 + AUTO_DRAFT_LENGTH)
-    token_steps = drafter.drafter.seconds_per_token / curve.seconds(1, depth_tokens)
+    token_steps = drafter.drafter.drafting_seconds / curve.seconds(1, depth_tokens)
     return best_hope(rates, token_steps) <= rates.plain()
 
 
@@ -134,6 +134,6 @@ def first_guess(costs: Costs, draft_costs: Sequence[DrafterCosts]) -> float:
 
 def _guess(rates: Rates, draft: DrafterCosts) -> float:
     """The speedup of a usual reply, for which the draft model has to read a usual prompt."""
-    speedup = expected_speedup(rates, draft.seconds_per_token / rates.plain_seconds, Tally().acceptance)
+    speedup = expected_speedup(rates, draft.drafting_seconds / rates.plain_seconds, Tally().acceptance)
     reading_steps = _PROMPT_TOKENS / draft.prefill_tokens_per_second / rates.plain_seconds
     return _REPLY_TOKENS / (_REPLY_TOKENS / speedup + reading_steps)

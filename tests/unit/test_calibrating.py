@@ -29,7 +29,8 @@ def calibrations(slope: float, draft_seconds: float) -> list[Calibration | None]
     [
         (0.0, 0.1, False),
         (0.1, 0.2, False),
-        (0.6, 0.3, False),
+        (0.6, 0.25, False),
+        (0.6, 0.32, True),  # most drafts begin by reading two tokens
         (0.66, 0.59, True),
         (1.0, 0.1, True),
         (0.0, 1.0, True),

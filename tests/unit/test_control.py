@@ -255,22 +255,51 @@ def test_short_replies_do_not_pay_for_reading_a_long_prompt() -> None:
         short.replies, long.replies = short.replies + 1, long.replies + 1
         short.add(30, 30.0)
         long.add(300, 300.0)
+
+    def promise(usual: Gain, reply: Gain) -> float:
+        tokens_left = Ledger(gains={"code": usual}).tokens_left("code", reply)
+        return arm.promise("code", rates, 300, tokens_left)
+
     nothing = Gain(0.0, 0.0)
-    assert arm.promise("code", rates, 300, short.tokens_left(nothing)) < rates.plain()
-    assert arm.promise("code", rates, 300, long.tokens_left(nothing)) > rates.plain()
+    assert promise(short, nothing) < rates.plain()
+    assert promise(long, nothing) > rates.plain()
     # Near the expected end it no longer pays to begin.
-    assert arm.promise("code", rates, 300, long.tokens_left(Gain(290.0, 290.0))) < rates.plain()
+    assert promise(long, Gain(290.0, 290.0)) < rates.plain()
 
 
 def test_what_free_drafts_write_is_not_left_for_a_draft_model() -> None:
-    gain = Gain()
+    gain, ledger = Gain(), Ledger()
+    ledger.gains["code"] = gain
     for _ in range(20):
         gain.replies += 1
         gain.add(60, 60.0)
         gain.add(240, 24.0, 240)
-    assert gain.tokens_left(Gain(0.0, 0.0)) == pytest.approx(65, abs=3)
+    left = ledger.tokens_left("code", Gain(0.0, 0.0))
+    assert left == pytest.approx(65, abs=3)
     # A burst of copying takes nothing from it.
-    assert gain.tokens_left(Gain(200.0, 20.0, free_tokens=200.0)) == gain.tokens_left(Gain(0.0, 0.0))
+    assert ledger.tokens_left("code", Gain(200.0, 20.0, free_tokens=200.0)) == left
+
+
+@pytest.mark.parametrize("manner", ["", ", sampled"])
+def test_given_text_is_taken_to_be_copied_until_replies_show_otherwise(manner: str) -> None:
+    ledger, nothing = Ledger(), Gain(0.0, 0.0)
+    editing = f"editing{manner}"
+    assert ledger.tokens_left(editing, nothing) < 0.5 * ledger.tokens_left(f"code{manner}", nothing)
+    for _ in range(20):
+        ledger.gain(editing).replies += 1
+        ledger.gain(editing).add(200, 200.0)
+    assert ledger.tokens_left(editing, nothing) == pytest.approx(200, abs=10)
+
+
+def test_a_try_with_a_long_prompt_waits_until_its_cost_is_small() -> None:
+    ledger = Ledger(probe_steps=0.0, total_steps=1000.0)
+    assert ledger.may_try(7.0)
+    # Reading 400 tokens takes 26 plain steps: 2.6% of all that was done so far.
+    assert not ledger.may_try(26.0)
+    ledger.total_steps = 4000.0
+    assert ledger.may_try(26.0)
+    ledger.probe_steps += 26.0
+    assert not ledger.may_try(26.0)
 
 
 def test_fast_copying_does_not_make_a_draft_model_look_slow() -> None:

@@ -46,7 +46,7 @@ def test_a_perfect_drafter_for_nothing_approaches_what_a_wide_decode_saves() -> 
     found = expect(curve(0.0), costs(token_seconds), recordings(1.0))
     assert 0.7 * bound < found.speedup <= bound
     assert found.fixed_length == 12
-    assert found.fixed_speedup == pytest.approx(13 / (1 + 12 * token_seconds))
+    assert found.fixed_speedup == pytest.approx(13 / (1 + 12 * costs(token_seconds).drafting_seconds))
     assert found.may_pay
 
 
@@ -66,7 +66,7 @@ def test_a_drafter_that_is_always_wrong_costs_a_few_tries() -> None:
     assert 0.95 < found.speedup <= alone.speedup
     # Alone at a fixed length it could only lose.
     assert found.fixed_length == 1
-    assert found.fixed_speedup == pytest.approx(1 / (0.1 + 1.2))
+    assert found.fixed_speedup == pytest.approx(1 / (costs(0.1).drafting_seconds + 1.2))
     assert found.may_pay
 
 
