@@ -54,11 +54,23 @@ class TokenDistribution:
 
     Attributes:
         ids: shape (n,), int64, strictly ascending token ids with a probability above zero or possibly so.
-        probs: shape (n,), float64, sums to 1. Tokens outside `ids` have probability zero.
+        weights: shape (n,), float32 or float64: the probabilities up to a common factor, with a finite sum
+            above zero. A draw needs no more, and to divide a whole vocabulary takes as long as its
+            exponentials do. Tokens outside `ids` have probability zero.
     """
 
     ids: IntArray
-    probs: npt.NDArray[np.float64]
+    weights: FloatArray
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights."""
+        return float(self.weights.sum(dtype="float64"))
+
+    @property
+    def probs(self) -> npt.NDArray[np.float64]:
+        """Shape (n,), float64, sums to 1; computed anew each time."""
+        return self.weights.astype("float64") / self.total
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class SharedNoise:
             _mix_int(self._key + position * _GOLDEN_GAMMA), distribution.ids.view(np.uint64)
         )
         with np.errstate(divide="ignore", over="ignore"):  # Tokens of (nearly) no probability never arrive.
-            noise /= distribution.probs
+            noise /= distribution.weights
         return int(distribution.ids[noise.argmin()])
 
 

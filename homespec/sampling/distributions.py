@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from homespec.records import Draft, IntArray, TokenDistribution
+from homespec.records import Draft, FloatArray, IntArray, TokenDistribution
 
 _BLOCK_TOKENS = 512
 
@@ -38,7 +38,7 @@ def probability(distribution: TokenDistribution, token: int) -> float:
     """The probability of one token, 0 outside the support."""
     index = int(np.searchsorted(distribution.ids, token))
     if index < distribution.ids.size and distribution.ids[index] == token:
-        return float(distribution.probs[index])
+        return float(distribution.weights[index]) / distribution.total
     return 0.0
 
 
@@ -52,15 +52,15 @@ def draw(distribution: TokenDistribution, uniform: float) -> int:
     Returns:
         A token whose probability is above zero.
     """
-    probs = distribution.probs
-    index = first_reaching(probs, uniform, side="right", of_sum=True)
-    while probs[index] == 0:  # Only where a sum rounded down.
+    weights = distribution.weights
+    index = first_reaching(weights, uniform, side="right", of_sum=True)
+    while weights[index] == 0:  # Only where a sum rounded down.
         index -= 1
     return int(distribution.ids[index])
 
 
 def first_reaching(
-    weights: npt.NDArray[np.float64], height: float, side: Literal["left", "right"], *, of_sum: bool = False
+    weights: FloatArray, height: float, side: Literal["left", "right"], *, of_sum: bool = False
 ) -> int:
     """The first index at which the running sum of `weights` reaches `height`, up to rounding of the sums.
 
@@ -71,18 +71,19 @@ def first_reaching(
         of_sum: the height is given as a part of the sum.
     """
     if weights.size <= _BLOCK_TOKENS:
-        sums = weights.cumsum()
+        sums = weights.cumsum(dtype=np.float64)
         height = height * float(sums[-1]) if of_sum else height
         return min(int(sums.searchsorted(height, side=side)), weights.size - 1)
     # In two levels: a running sum over a whole vocabulary takes ten times as long as the sums of its blocks.
-    cumulative = np.add.reduceat(weights, np.arange(0, weights.size, _BLOCK_TOKENS)).cumsum()
+    starts = np.arange(0, weights.size, _BLOCK_TOKENS)
+    cumulative = np.add.reduceat(weights, starts, dtype=np.float64).cumsum()
     if of_sum:
         height *= float(cumulative[-1])
     block = min(int(np.searchsorted(cumulative, height, side=side)), cumulative.size - 1)
     start = block * _BLOCK_TOKENS
-    inside = weights[start : start + _BLOCK_TOKENS]
+    sums = weights[start : start + _BLOCK_TOKENS].cumsum(dtype=np.float64)
     rest = height - cumulative[block - 1] if block else height
-    return start + min(int(np.searchsorted(inside.cumsum(), rest, side=side)), inside.size - 1)
+    return start + min(int(sums.searchsorted(rest, side=side)), sums.size - 1)
 
 
 def residual(
@@ -93,23 +94,23 @@ def residual(
     Leviathan et al. 2211.17192, section 2.3, for scale 1; Sun et al. 2403.10444, algorithm 2, in general.
 
     Returns:
-        The residual normalised, on the target's support, and its mass before that. Where the mass is zero
-        the two distributions are equal up to rounding, and the target itself is returned.
+        The residual, on the target's support, and its mass. Where the mass is zero the two distributions are
+        equal up to rounding, and the target itself is returned.
     """
-    missing = scale * target.probs
+    missing, given = target.probs, draft.probs
+    missing *= scale
     if target.ids is draft.ids:
-        missing -= draft.probs
+        missing -= given
     elif draft.ids.size <= target.ids.size:
         positions, found = _locate(target.ids, draft.ids)
-        missing[positions[found]] -= draft.probs[found]
+        missing[positions[found]] -= given[found]
     else:
         positions, found = _locate(draft.ids, target.ids)
-        missing[found] -= draft.probs[positions[found]]
+        missing[found] -= given[positions[found]]
     np.maximum(missing, 0.0, out=missing)
     mass = float(missing.sum())
     if mass == 0.0:
         return target, 0.0
-    missing /= mass
     return TokenDistribution(target.ids, missing), mass
 
 

@@ -21,7 +21,7 @@ class Processors:
     """The request's sampling options, applied to rows of logits of the target or of a draft model.
 
     Rows have shape (vocab_size,), float32 or float64, and are never modified: they are views into memory of
-    llama.cpp. Exponentials of many tokens are taken in the rows' own dtype; probabilities are float64.
+    llama.cpp. Exponentials of many tokens are taken in the rows' own dtype; their sums are float64.
 
     A context is the tokens before the one that the row is for; only penalties look at it.
     """
@@ -103,9 +103,7 @@ class Processors:
         if kept is not None:
             weights = weights[kept]
             ids = kept if ids is None else ids[kept]
-        probs = weights.astype(np.float64)
-        probs /= probs.sum()
-        return TokenDistribution(full_support(logits.size) if ids is None else ids, probs)
+        return TokenDistribution(full_support(logits.size) if ids is None else ids, weights)
 
     def _of_few(self, logits: list[float], ids: IntArray, peak: float) -> TokenDistribution:
         """The same for so few candidates that plain Python is faster than NumPy's calls."""
@@ -113,9 +111,8 @@ class Processors:
         weights = [math.exp((logit - peak) / params.temperature) for logit in logits]
         mass = params.top_p * sum(weights) if params.top_p < 1 else math.inf
         kept = nucleus_of_few(weights, mass, params.min_p)
-        scale = sum(weights[index] for index in kept)
-        probs = np.array([weights[index] / scale for index in kept])
-        return TokenDistribution(ids[kept] if len(kept) < ids.size else ids, probs)
+        kept_weights = np.array([weights[index] for index in kept])
+        return TokenDistribution(ids[kept] if len(kept) < ids.size else ids, kept_weights)
 
     def distributions(
         self, history: Sequence[int], draft_tokens: Sequence[int], logits: FloatArray

@@ -120,3 +120,21 @@ def test_a_deterministic_draft_was_proposed_with_certainty() -> None:
     assert (certain.ids.tolist(), certain.probs.tolist()) == ([2], [1.0])
     distribution = full(0.5, 0.5)
     assert proposal(Draft((0,), (distribution,)), 0) is distribution
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_weights_need_not_sum_to_one(dtype: type) -> None:
+    weights = np.zeros(3000, dtype=dtype)
+    weights[[5, 700, 2900]] = 2.0, 1.0, 5.0
+    distribution = TokenDistribution(full_support(3000), weights)
+    assert probability(distribution, 700) == pytest.approx(1 / 8)
+    assert distribution.probs.dtype == np.float64
+    assert distribution.probs.sum() == pytest.approx(1.0, abs=1e-12)
+    assert [draw(distribution, uniform) for uniform in (0.24, 0.26, 0.38, HIGHEST_UNIFORM)] == [
+        5,
+        700,
+        2900,
+        2900,
+    ]
+    rest, mass = residual(distribution, TokenDistribution(full_support(3000), 3 * weights))
+    assert (rest, mass) == (distribution, 0.0)
