@@ -149,8 +149,8 @@ def mean_acceptance_length(runs: Sequence[Run]) -> float:
 
 
 def count_lengths(runs: Sequence[Run]) -> dict[int, int]:
-    """Draft length -> steps, 0 for plain ones."""
-    return dict(sorted(Counter(width - 1 for run in runs for width in run.widths).items()))
+    """Draft length -> decodes, 0 for plain ones; reading the prompt, which gave the first token, is none."""
+    return dict(sorted(Counter(width - 1 for run in runs for width in run.widths if width).items()))
 
 
 def count_drafters(runs: Sequence[Run]) -> dict[str, int]:

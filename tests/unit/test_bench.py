@@ -46,6 +46,8 @@ def test_amounts() -> None:
 def test_figures_of_a_suite() -> None:
     assert suites.mean_acceptance_length([RUN]) == 1 + 5 / 2
     assert suites.count_lengths([RUN]) == {0: 1, 2: 1, 4: 1}
+    # The first token comes from reading the prompt.
+    assert suites.count_lengths([replace(RUN, widths=(0, 1, 5))]) == {0: 1, 4: 1}
     assert suites.count_drafters([RUN, RUN]) == {"ngram": 2, "draft-model": 2}
     assert suites.time_shares([RUN])["other"] == pytest.approx(0.1)
     assert suites.num_equal_texts([RUN, RUN], [RUN, replace(RUN, token_ids=(1,))]) == 1
