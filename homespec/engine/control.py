@@ -71,16 +71,18 @@ class Control:
             max_length = min(max_length, self.longest_draft)
         return Controller(self._curve, arms, max_length, self._ledger, pinned=self._pinned)
 
-    def foretell(self, kind: str, depth_tokens: int) -> tuple[float, float]:
+    def foretell(self, kind: str, depth_tokens: int, *, looks_up: bool) -> tuple[float, float]:
         """Tokens per second of plain decoding, and of what the controller will make of it.
 
         Args:
             kind: of the text, as the controller knows it.
             depth_tokens: of the context, about the middle of the reply.
+            looks_up: n-gram lookup is among the drafters.
         """
         plain = 1 / self._curve.seconds(1, depth_tokens)
         gain = self._gains.get(kind)
-        speedup = gain.speedup if gain else first_guess(self._curve, self._draft_costs)
+        copies_of = kind if looks_up else None
+        speedup = gain.speedup if gain else first_guess(self._curve, self._draft_costs, copies_of)
         return plain, plain * speedup
 
     def _arm(self, drafter: Drafter, *, sampled_drafts: bool) -> Arm:

@@ -253,7 +253,9 @@ class Engine:
             return replace(self.plan, draft_length=fixed.length)
         if self._control is None or not isinstance(lengths, Controller):
             return self.plan
-        plain, predicted = self._control.foretell(lengths.kind, depth_tokens)
+        plain, predicted = self._control.foretell(
+            lengths.kind, depth_tokens, looks_up=self._opened.uses_ngram
+        )
         return replace(self.plan, plain_tokens_per_second=plain, predicted_tokens_per_second=predicted)
 
     def _drop_drafters(self, why: str) -> None:

@@ -10,7 +10,7 @@ from homespec.calibration.costs import DrafterCosts
 from homespec.calibration.curve import RunningCurve
 from homespec.calibration.store import Calibration, remembered_calibration
 from homespec.contracts import Costs
-from homespec.drafting.ledger import Gain, Tally
+from homespec.drafting.ledger import COPYING_KINDS, NEW_SHARE, Gain, Tally
 from homespec.drafting.length import Rates, best_hope, expected_speedup
 from homespec.engine.experience import Experience
 from homespec.engine.preparing import NGRAM, Preparation
@@ -119,17 +119,23 @@ def is_hopeless(calibrations: Sequence[Calibration | None]) -> bool:
     return best_hope(rates, token_steps) <= rates.plain()
 
 
-def first_guess(costs: Costs, draft_costs: Sequence[DrafterCosts]) -> float:
+def first_guess(costs: Costs, draft_costs: Sequence[DrafterCosts], copies_of: str | None = None) -> float:
     """How many times as fast as plain decoding a kind of text will go that has not been seen yet.
 
-    By the measured costs, with a draft model's usual acceptance. What lookup will find nobody knows.
+    By the measured costs, with a draft model's usual acceptance. What lookup will find nobody knows, except
+    that greedy replies which change given text copy most of it.
 
     Args:
         costs: of the target's decodes.
         draft_costs: of the draft model, if there is one.
+        copies_of: kind of text, as the controller knows it, where lookup is used.
     """
     rates = Rates(costs, DEPTH_TOKENS, 1.0, 1 + AUTO_DRAFT_LENGTH)
-    return max((1.0, *(_guess(rates, draft) for draft in draft_costs)))
+    speedup = max((1.0, *(_guess(rates, draft) for draft in draft_costs)))
+    if copies_of not in COPYING_KINDS:
+        return speedup
+    copying = max(speedup, expected_speedup(rates, 0.0, Tally().acceptance))
+    return 1 / (NEW_SHARE / speedup + (1 - NEW_SHARE) / copying)
 
 
 def _guess(rates: Rates, draft: DrafterCosts) -> float:
