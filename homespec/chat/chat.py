@@ -184,9 +184,6 @@ class Chat:
         engine = self.engine
         tokens = engine.chat_tokens(messages)
         generation = engine.generate(tokens, self._request(), self._fixed_draft())
-        if self._presses.signals:
-            # Ctrl-C came before the request cleared the flag.
-            engine.abort.set()
         writer = self.make_writer()
         origins = Origins(engine.vocabulary.token_bytes) if self.tint else None
         in_thinking = opens_thinking([engine.vocabulary.token_text(token) for token in tokens[-4:]])

@@ -57,7 +57,7 @@ class Engine:
         Args:
             target: name or path of the target, or all settings at once, or what was made of them.
             progress: told the share of the measurement that is done.
-            abort: stops decodes of all models when set; each request clears it.
+            abort: stops decodes of all models from when it is set until it is cleared.
             **settings: fields of `EngineSettings`.
 
         Raises:
@@ -178,7 +178,6 @@ class Engine:
         if params.max_tokens is not None and params.max_tokens < 1:
             raise ConfigError(f"--max-tokens is {params.max_tokens}; at least 1 is needed.")
         sampling = make_sampling(params.sampling, params.verifier, self.preparation.num_shared_tokens)
-        self.abort.clear()
         drafter, lengths, routing = self._speculation(sampling, tokens, fixed)
         end = min(self.context_tokens, len(tokens) + (params.max_tokens or _USUAL_REPLY_TOKENS))
         return Generation(

@@ -28,6 +28,7 @@ class Session:
         Raises:
             HomespecError: see `Engine.generate`; the conversation is then as before.
         """
+        self._engine.abort.clear()  # What stopped an earlier answer does not stop this one.
         question = Message("user", prompt)
         generation = self._engine.generate(self._engine.chat_tokens([*self.messages, question]), params)
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from homespec.engine.engine import Engine
 from homespec.engine.settings import EngineSettings
 from homespec.errors import ConfigError, ContextOverflowError
 from homespec.records import Message, RequestParams, SamplingParams
+from homespec.runtime.interrupt import abort_on_interrupt
 from tests.integration.conftest import SMOLLM2, ask, ask_tokens, require
 
 pytestmark = pytest.mark.model
@@ -208,7 +211,31 @@ def test_an_abort_keeps_the_engine_usable(when: str, ngram: Engine) -> None:
     assert reply.finish_reason == "interrupted"
     assert reply.text == shown
     assert (shown == "") == (when == "prefill")
+    ngram.abort.clear()
     assert ask(ngram, PROMPTS[1], GREEDY).token_ids == expected.token_ids
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_press_of_ctrl_c_is_lost_before_a_request(number: signal.Signals, ngram: Engine) -> None:
+    with abort_on_interrupt(ngram.abort) as presses:
+        os.kill(os.getpid(), number)
+        tokens = ngram.chat_tokens([Message("user", PROMPTS[0])])
+        for _ in range(2):
+            generation = ngram.generate(tokens, GREEDY)
+            assert list(generation) == []
+            assert generation.reply.finish_reason == "interrupted"
+    assert presses.signals == [number]
+    with abort_on_interrupt(ngram.abort):
+        assert ask(ngram, PROMPTS[0], GREEDY).finish_reason != "interrupted"
+
+
+def test_a_conversation_goes_on_after_it_was_stopped(ngram: Engine) -> None:
+    session = ngram.session()
+    for _ in session.stream(PROMPTS[0], GREEDY):
+        ngram.abort.set()
+    assert session.last_reply is not None
+    assert session.last_reply.finish_reason == "interrupted"
+    assert session.reply(PROMPTS[1], GREEDY).finish_reason != "interrupted"
 
 
 def test_a_file_works_wherever_a_name_does(tmp_path: Path, plain: Engine) -> None:
