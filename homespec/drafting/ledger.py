@@ -16,7 +16,7 @@ _GAIN_MEMORY_STEPS = 4000.0
 # What a kind of text is taken for before it has been seen: little weight, and replies of this length.
 _FIRST_WEIGHT_STEPS, _USUAL_REPLY_TOKENS = 16.0, 160.0
 _LEAST_TOKENS_LEFT = 32.0
-# Kinds of text that mostly copy what they were given, and the share of a reply that is taken to be new.
+# Greedy texts of these kinds mostly copy what they were given; the share of a reply that is taken to be new.
 COPYING_KINDS, NEW_SHARE = ("editing", "rewriting"), 0.3
 
 
@@ -120,6 +120,6 @@ class Ledger:
             reply: what was gained in it so far.
         """
         gain = self.gain(kind)
-        usual = _USUAL_REPLY_TOKENS * (NEW_SHARE if kind.startswith(COPYING_KINDS) else 1.0)
+        usual = _USUAL_REPLY_TOKENS * (NEW_SHARE if kind in COPYING_KINDS else 1.0)
         expected = (gain.new_tokens + usual) / (gain.replies + 1)
         return max(_LEAST_TOKENS_LEFT, expected - reply.new_tokens)
