@@ -125,11 +125,6 @@ class Machine:
         """Time of a decode, in plain steps."""
         return self.curve.seconds(width, depth_tokens) / self.curve.seconds(1, depth_tokens)
 
-    @property
-    def plain_seconds(self) -> float:
-        """Of a plain step."""
-        return self.curve.seconds(1, self.curve.depths_tokens[0])
-
 
 def _measured_curve(model: str) -> CostCurve:
     found = remembered_calibration(resolve(model).path, kv_type="f16", repack=True, mmap=True)
@@ -242,11 +237,8 @@ def control(texts: Sequence[Text], machine: Machine, num_rounds: int) -> dict[st
             kept.drafter = SuffixDrafter()
             arms = [kept]
             if machine.drafter is not None:
-                model = model or Arm(
-                    recorded,
-                    token_steps=machine.drafter.drafting_seconds / machine.plain_seconds,
-                    catch_up_steps=1 / machine.drafter.prefill_tokens_per_second / machine.plain_seconds,
-                )
+                token_steps, catch_up_steps = machine.drafter.in_plain_steps(machine.curve.plain_seconds)
+                model = model or Arm(recorded, token_steps=token_steps, catch_up_steps=catch_up_steps)
                 model.drafter, model.behind = recorded, recorded.behind
                 arms.append(model)
             controller = Controller(curve, arms, AUTO_DRAFT_LENGTH, ledger, pinned=True)
@@ -277,7 +269,7 @@ def replay_steps(
         num_done += len(step.tokens)
         look()
     draft_seconds = recorded.seconds(machine.drafter) if machine.drafter else 0.0
-    return num_steps + draft_seconds / machine.plain_seconds
+    return num_steps + draft_seconds / machine.curve.plain_seconds
 
 
 def describe(suite: str, speeds: dict[str, float]) -> str:

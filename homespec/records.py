@@ -68,6 +68,11 @@ class TokenDistribution:
         return float(self.weights.sum(dtype="float64"))
 
     @property
+    def largest(self) -> float:
+        """The probability of the most probable token."""
+        return float(self.weights.max()) / self.total
+
+    @property
     def probs(self) -> npt.NDArray[np.float64]:
         """Shape (n,), float64, sums to 1; computed anew each time."""
         return self.weights.astype("float64") / self.total

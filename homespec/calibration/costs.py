@@ -110,6 +110,10 @@ class DrafterCosts:
         more = max(0.0, self.catch_up_seconds - self.seconds_per_token)
         return self.seconds_per_token + _SECOND_PER_TOKEN * more
 
+    def in_plain_steps(self, plain_seconds: float) -> tuple[float, float]:
+        """Time of drafting a token, and of reading one, where a plain step of the target takes so long."""
+        return self.drafting_seconds / plain_seconds, 1 / self.prefill_tokens_per_second / plain_seconds
+
     def to_json(self) -> dict[str, Any]:
         """Plain data, for `from_json`."""
         return asdict(self)

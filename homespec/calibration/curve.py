@@ -79,6 +79,11 @@ class CostCurve:
         mean_slope = (last - self._measured(0, depth_tokens)) / (self.widths[-1] - self.widths[0])
         return last + max(0.0, last_slope, mean_slope) * (width - self.widths[-1])
 
+    @property
+    def plain_seconds(self) -> float:
+        """Of a decode of one token behind the first depth: the plain step that other times are counted in."""
+        return self.seconds(1, self.depths_tokens[0])
+
     def to_json(self) -> dict[str, Any]:
         """Plain lists, for `from_json`."""
         return {

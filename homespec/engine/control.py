@@ -39,7 +39,7 @@ class Control:
         costs = calibrations[0].target
         assert costs is not None
         self._curve = RunningCurve(costs.curve)
-        self._plain_seconds = costs.curve.seconds(1, costs.curve.depths_tokens[0])
+        self._plain_seconds = costs.curve.plain_seconds
         self._draft_costs = [calibration.drafter for calibration in calibrations[1:] if calibration.drafter]
         self._pinned = pinned
         self._arms: dict[str, Arm] = {}
@@ -91,8 +91,7 @@ class Control:
             arm = self._arms[drafter.name] = Arm(drafter)
             if isinstance(drafter, DraftModelDrafter):
                 costs = self._draft_costs[0]
-                arm.token_steps = costs.drafting_seconds / self._plain_seconds
-                arm.catch_up_steps = 1 / costs.prefill_tokens_per_second / self._plain_seconds
+                arm.token_steps, arm.catch_up_steps = costs.in_plain_steps(self._plain_seconds)
             if not self._pinned:
                 self._experience.recall_arm(arm)
         arm.drafter = drafter

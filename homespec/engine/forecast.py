@@ -113,9 +113,8 @@ def is_hopeless(calibrations: Sequence[Calibration | None]) -> bool:
     if target is None or target.target is None or drafter is None or drafter.drafter is None:
         return False
     curve = target.target.curve
-    depth_tokens = curve.depths_tokens[0]
-    rates = Rates(curve, depth_tokens, 1.0, 1 + AUTO_DRAFT_LENGTH)
-    token_steps = drafter.drafter.drafting_seconds / curve.seconds(1, depth_tokens)
+    rates = Rates(curve, curve.depths_tokens[0], 1.0, 1 + AUTO_DRAFT_LENGTH)
+    token_steps, _ = drafter.drafter.in_plain_steps(curve.plain_seconds)
     return best_hope(rates, token_steps) <= rates.plain()
 
 
@@ -140,6 +139,6 @@ def first_guess(costs: Costs, draft_costs: Sequence[DrafterCosts], copies_of: st
 
 def _guess(rates: Rates, draft: DrafterCosts) -> float:
     """The speedup of a usual reply, for which the draft model has to read a usual prompt."""
-    speedup = expected_speedup(rates, draft.drafting_seconds / rates.plain_seconds, Tally().acceptance)
-    reading_steps = _PROMPT_TOKENS / draft.prefill_tokens_per_second / rates.plain_seconds
-    return _REPLY_TOKENS / (_REPLY_TOKENS / speedup + reading_steps)
+    token_steps, read_steps = draft.in_plain_steps(rates.plain_seconds)
+    speedup = expected_speedup(rates, token_steps, Tally().acceptance)
+    return _REPLY_TOKENS / (_REPLY_TOKENS / speedup + _PROMPT_TOKENS * read_steps)

@@ -33,8 +33,8 @@ class Presses:
 def abort_on_interrupt(flag: AbortFlag, *, patience: int = 1) -> Iterator[Presses]:
     """While active, Ctrl-C (SIGINT) or SIGTERM sets the flag; one more than `patience` kills the process.
 
-    To be entered on the main thread. The flag is cleared at the beginning and by nobody until the end, so
-    that no press is lost, wherever it comes.
+    To be entered on the main thread. The flag is cleared at the beginning and by no request until the end,
+    so that no press is lost, wherever it comes.
     """
     flag.clear()
     presses = Presses()

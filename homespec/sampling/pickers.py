@@ -72,7 +72,7 @@ class SampledPicker:
         """See `Picker.look`."""
         distribution = self._processors.distribution(row, context)
         return Candidate(
-            float(distribution.weights.max()) / distribution.total,
+            distribution.largest,
             lambda position: (self._chance.choose(distribution, position), distribution),
         )
 
@@ -88,6 +88,6 @@ class CoupledPicker:
         """See `Picker.look`."""
         distribution = self._processors.distribution(row, context)
         return Candidate(
-            float(distribution.weights.max()) / distribution.total,
+            distribution.largest,
             lambda position: (self._noise.choose(distribution, position), None),
         )

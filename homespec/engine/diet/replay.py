@@ -64,8 +64,7 @@ def expect(curve: CostCurve, costs: DrafterCosts | None, recordings: Sequence[Re
     speedup = tokens / plain_steps if plain_steps else 1.0
     if costs is None:
         return Expectation(speedup, 1.0, 0, may_pay=False)
-    plain_seconds = curve.seconds(1, curve.depths_tokens[0])
-    token_steps = costs.drafting_seconds / plain_seconds
+    token_steps, _ = costs.in_plain_steps(curve.plain_seconds)
     rates = Rates(curve, curve.depths_tokens[0], 1.0, 1 + AUTO_DRAFT_LENGTH)
     fixed = [(_fixed_speedup(rates, token_steps, recordings, k), k) for k in range(1, _LONGEST_FIXED + 1)]
     return Expectation(speedup, *max(fixed), may_pay=best_hope(rates, token_steps) > rates.plain())
@@ -113,12 +112,9 @@ class _Arms:
         self._lookup = Arm(SuffixDrafter())
         self._draft: Arm | None = None
         if costs is not None:
-            plain_seconds = curve.seconds(1, curve.depths_tokens[0])
-            self._draft = Arm(
-                SuffixDrafter(),  # put right for each reply
-                token_steps=costs.drafting_seconds / plain_seconds,
-                catch_up_steps=1 / costs.prefill_tokens_per_second / plain_seconds,
-            )
+            # Its drafter is put right for each reply.
+            token_steps, catch_up_steps = costs.in_plain_steps(curve.plain_seconds)
+            self._draft = Arm(SuffixDrafter(), token_steps=token_steps, catch_up_steps=catch_up_steps)
 
     def of(self, recording: Recording) -> list[Arm]:
         self._lookup.drafter = SuffixDrafter()

@@ -132,7 +132,7 @@ class Survey:
     def worth(self, judge: Judge, findings: dict[str, Finding]) -> Worth:
         """What was found, for people."""
         num_replies = sum(not passage.counted for passage in self.bench.passages)
-        plain_seconds = self.curve.seconds(1, self.curve.depths_tokens[0])
+        plain_seconds = self.curve.plain_seconds
         return Worth(findings, judge.lookup_alone(), plain_seconds, num_replies)
 
 
