@@ -36,7 +36,7 @@ def show_versions(settings: EngineSettings, others: tuple[str, ...], *, as_json:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     table.add_column("version", overflow="fold")
-    titles = ["bits/\nweight", "memory\nplain", "with\ndrafts", "speed\nplain"]
+    titles = ["bits/\nweight", "memory\nplain", "with\ndrafts", "speed,\nprompt", "plain"]
     for title in (*titles, *(f"drafts,\n{kind}" for kind in KINDS)):
         table.add_column(title, justify="right", no_wrap=True)
     rows = [_row(version, KINDS) for version in versions]
@@ -64,8 +64,8 @@ def _notes(rows: Sequence[tuple[str, ...]], headroom_bytes: int) -> Iterator[str
         yield f"* has no room: there are {format_bytes(headroom_bytes)} of headroom."
     if any(cell[-1].isdigit() for row in rows for cell in row[4:]):
         yield (
-            f"Speeds are tokens/s of writing behind {DEPTH_TOKENS} tokens, once the prompt has been read; "
-            "what a draft model takes to read it counts."
+            "Speeds are tokens/s: of reading the prompt, and of writing behind "
+            f"{DEPTH_TOKENS} tokens once it has been read; what a draft model takes to read it counts."
         )
     if any(cell.startswith("~") for cell in cells):
         yield "~ about: plain by size alone, with drafts by costs and usual acceptance."
@@ -86,6 +86,7 @@ def _row(version: Version, kinds: Sequence[str]) -> tuple[str, ...]:
         f"{version.bits_per_weight:.1f}",
         _memory(version.plain_bytes, fits=version.fits),
         _memory(drafting_bytes, fits=version.drafting_fits) if drafting_bytes else "-",
+        f"{version.prompt_speed:.0f}" if version.prompt_speed else "?" if version.fits else "-",
         _speed(version.plain_speed, fits=version.fits, is_guess=not version.is_measured),
         *(
             _speed(speeds.get(kind), fits=version.drafting_fits, is_guess=kind not in version.seen)

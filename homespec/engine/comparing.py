@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from homespec.catalog.entries import ModelEntry, load_catalog
 from homespec.catalog.facts import ModelFacts
@@ -29,13 +31,21 @@ from homespec.engine.forecast import (
 from homespec.engine.preparing import NGRAM, Preparation, prepare
 from homespec.engine.settings import EngineSettings
 from homespec.errors import ConfigError
+from homespec.runtime.cpuinfo import cpu_features
 
 # What may be made where it is not there; what lies between would hardly be chosen instead.
 _MAKEABLE = ("Q4_K_M", "Q8_0", "F16")
+# With these instructions llama.cpp (ggml-cpu/llamafile/sgemm.cpp) multiplies twice as many numbers at once in
+# BF16 as in F16: prompts and drafts cost less, a single token the same.
+_MAKES_BF16_FAST = "avx512_bf16"
 # So much slower counts as fast.
 _AS_FAST = 0.97
 # What drafts yield depends on the text (`router.Kind`).
 KINDS = ("code", "chat")
+# Of a `Version`.
+_UNKNOWN_SPEEDS: Mapping[str, Any] = MappingProxyType(
+    {"prompt_speed": None, "plain_speed": None, "drafting_speeds": {}, "seen": ()}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,7 @@ class Version:
             does not say.
         plain_bytes, drafting_bytes: memory needed without and with drafters; None where drafters cannot be.
         fits, drafting_fits: whether there is so much.
+        prompt_speed: tokens per second of reading a prompt; None where it does not fit, or was not measured.
         plain_speed: tokens per second, see `Forecast`; None where it does not fit, or nothing is known.
         drafting_speeds: the same with drafters, for each of KINDS; empty where there are none.
         seen: of these kinds, those whose speed follows from earlier replies, not from a first guess.
@@ -67,6 +78,7 @@ class Version:
     drafting_bytes: int | None
     fits: bool
     drafting_fits: bool
+    prompt_speed: float | None
     plain_speed: float | None
     drafting_speeds: dict[str, float]
     seen: tuple[str, ...]
@@ -117,10 +129,7 @@ def compare(settings: EngineSettings, others: Sequence[str]) -> Comparison:
     versions += _makeable(preparations, versions)
     measured = [version for version in versions if version.is_measured]
     guessed = (_with_guess(version, measured) for version in versions)
-    shown = (
-        version if version.fits else replace(version, plain_speed=None, drafting_speeds={}, seen=())
-        for version in guessed
-    )
+    shown = (version if version.fits else replace(version, **_UNKNOWN_SPEEDS) for version in guessed)
     ordered = sorted(shown, key=lambda version: version.plain_bytes)
     return Comparison(ordered, preparations[0].plan.headroom_bytes)
 
@@ -276,6 +285,7 @@ def _present(preparation: Preparation) -> Version:
         drafting_bytes=option.price.needed_bytes if option else None,
         fits=plain.fits,
         drafting_fits=drafts,
+        prompt_speed=forecast.prompt_tokens_per_second if forecast else None,
         plain_speed=forecast.plain_tokens_per_second if forecast else None,
         drafting_speeds=speeds,
         seen=tuple(kind for kind in speeds if forecast and kind in forecast.usual_tokens_per_second),
@@ -304,9 +314,11 @@ def _makeable(preparations: Sequence[Preparation], present: Sequence[Version]) -
     drafting = preparation.option if preparation.reason == "on" else None
     there = {one.quantization for one in present}
     headroom_bytes = preparation.plan.headroom_bytes
-    for name in _MAKEABLE:
+    makeable = (*_MAKEABLE, "BF16") if _MAKES_BF16_FAST in cpu_features() else _MAKEABLE
+    for name in makeable:
         more_bytes = quantized_bytes(header, name) - header.file_bytes
         is_useful = more_bytes < 0 if version.quantization in FULL_PRECISION else more_bytes > 0
+        is_useful |= name == "BF16"
         if name in there or not is_useful:
             continue
         source = version.lossy_source or version.quantization
@@ -322,9 +334,7 @@ def _makeable(preparations: Sequence[Preparation], present: Sequence[Version]) -
             drafting_bytes=drafting_bytes,
             fits=plain_bytes <= headroom_bytes,
             drafting_fits=drafting_bytes is not None and drafting_bytes <= headroom_bytes,
-            plain_speed=None,
-            drafting_speeds={},
-            seen=(),
+            **_UNKNOWN_SPEEDS,
             is_measured=False,
             is_present=False,
             command=f"homespec models quantize {shlex.quote(preparation.settings.target)} {name}",

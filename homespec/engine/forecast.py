@@ -23,9 +23,10 @@ DEPTH_TOKENS = _PROMPT_TOKENS + _REPLY_TOKENS // 2
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The speed to expect once the target has read the prompt. What a draft model takes to read it counts.
+    """The speed to expect. A draft model's reading of the prompt counts as writing.
 
     Attributes:
+        prompt_tokens_per_second: of the target reading a prompt.
         plain_tokens_per_second: of plain decoding.
         tokens_per_second: by kind of text, of decoding under control, as far as such text has been seen.
         usual_tokens_per_second: the same, greedy and sampled texts of a kind taken together.
@@ -34,6 +35,7 @@ class Forecast:
         draft_is_measured: False where a draft model is planned whose costs are not known here.
     """
 
+    prompt_tokens_per_second: float
     plain_tokens_per_second: float
     tokens_per_second: dict[str, float]
     usual_tokens_per_second: dict[str, float]
@@ -62,7 +64,8 @@ def foretell(preparation: Preparation) -> Forecast | None:
         unseen = first_guess(curve, [one.drafter for one in calibrations[1:] if one.drafter])
     speeds = {kind: plain * gain.speedup for kind, gain in gains.items()}
     usual = {kind: plain * speedup for kind, speedup in _usual_speedups(gains).items()}
-    return Forecast(plain, speeds, usual, plain * unseen, hopeless, is_measured)
+    prompt = target.target.prefill_tokens_per_second
+    return Forecast(prompt, plain, speeds, usual, plain * unseen, hopeless, is_measured)
 
 
 def remembered_calibrations(preparation: Preparation) -> list[Calibration | None]:

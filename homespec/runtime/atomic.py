@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
@@ -11,36 +12,65 @@ from pathlib import Path
 
 from homespec.errors import DiskSpaceError, HomespecError
 
+_PART = ".part"
+
 
 @contextlib.contextmanager
-def replaced(path: Path) -> Iterator[Path]:
-    """Yields a path beside a file to write to; what is there takes the file's place when the block has ended.
+def replaced(path: Path, mode: int = 0o666) -> Iterator[Path]:
+    """Yields an empty file beside a file; what is in it takes the file's place when the block has ended.
 
     Whoever reads or writes at the same time, and the next to look after a power failure, sees one version or
-    the other. A failure in the block leaves nothing behind; a process that is killed leaves a hidden `.part`.
+    the other. A failure in the block leaves nothing behind; what a killed process left goes with the next
+    write into its directory.
 
     Args:
         path: missing directories are made.
+        mode: permissions of the new file, before the umask.
 
     Raises:
         OSError: it could not be written; what was there before still is.
     """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_remains(path.parent)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_PART}")
+    # Locked as long as this process lives and writes it.
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _lock(handle)
         yield part
         sync(part)
         part.replace(path)
         sync(path.parent)
     finally:
+        os.close(handle)
         with contextlib.suppress(OSError):
             part.unlink()
 
 
+def _remove_remains(directory: Path) -> None:
+    """Removes what nobody writes any more."""
+    for part in directory.glob(f".*{_PART}"):
+        with contextlib.suppress(OSError):
+            handle = os.open(part, os.O_WRONLY)
+            try:
+                if _lock(handle):
+                    part.unlink()
+            finally:
+                os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """False where another process has the lock, or the file system knows none."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Replaces a text that is nobody else's to read; see `replaced`."""
-    with replaced(path) as part:
-        part.touch(mode=0o600)
+    with replaced(path, mode=0o600) as part:
         part.write_text(text, encoding="utf-8")
 
 

@@ -41,8 +41,7 @@ def write_sealed(path: Path, owner: Mapping[str, str], num_tokens: int, write: C
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with replaced(path) as part:
-            part.touch(mode=0o600)
+        with replaced(path, mode=0o600) as part:
             num_state_bytes = write(part)
             with part.open("r+b") as file:
                 if not num_state_bytes or os.fstat(file.fileno()).st_size != num_state_bytes:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import time
 from pathlib import Path
 
 from homespec.runtime.state import cache_directory
 
 DEFAULT_LIMIT_BYTES = 2 << 30
 _SUFFIX = ".kv"
-_REMAINS_SECONDS = 3600
 
 
 class KvFiles:
@@ -52,7 +50,6 @@ class KvFiles:
         Returns:
             False where it is larger than the limit by itself; nothing is removed then.
         """
-        self._remove_remains()
         if num_bytes > self.limit_bytes:
             return False
         own = set(self._paths(session_id))
@@ -82,13 +79,6 @@ class KvFiles:
 
     def _paths(self, session_id: str) -> list[Path]:
         return list(self.directory.glob(f"{glob.escape(session_id)}.*{_SUFFIX}"))
-
-    def _remove_remains(self) -> None:
-        """Removes what was being written when a process was killed. Nobody writes one file for an hour."""
-        for path in self.directory.glob(f".*{_SUFFIX}.*"):
-            with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > _REMAINS_SECONDS:
-                    path.unlink()
 
     def _all(self) -> list[tuple[float, int, Path]]:
         """Time of last use, size and path of every file."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -69,3 +71,31 @@ def test_writers_at_the_same_time_do_not_meet(tmp_path: Path) -> None:
         list(pool.map(lambda text: write_atomically(path, text), texts))
     assert path.read_text() in texts
     assert list(tmp_path.iterdir()) == [path]
+
+
+_UNFINISHED = """
+import sys, time
+from pathlib import Path
+from homespec.runtime.atomic import replaced
+with replaced(Path(sys.argv[1])) as part:
+    part.write_text("half")
+    print(part.name, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_what_a_killed_process_left_goes_with_the_next_write_and_not_before_it_is_dead(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", _UNFINISHED, str(tmp_path / "model")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        part = tmp_path / writer.stdout.readline().strip()
+        try:
+            write_atomically(tmp_path / "other", "text")
+            assert part.read_text() == "half"
+        finally:
+            writer.kill()
+    assert part.is_file()
+    write_atomically(tmp_path / "other", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]

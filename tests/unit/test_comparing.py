@@ -18,6 +18,7 @@ from homespec.catalog.registry import register
 from homespec.catalog.store import resolve
 from homespec.cli.main import cli
 from homespec.drafting.ledger import Gain
+from homespec.engine import comparing
 from homespec.engine.comparing import Version, advise, compare
 from homespec.engine.experience import Experience
 from homespec.engine.forecast import remembered_calibrations
@@ -28,6 +29,7 @@ from homespec.errors import ConfigError
 from tests.support.own_models import add_tiny_pair
 
 WIDTHS = tuple(range(1, 17))
+CPU = frozenset({"avx2", "f16c"})
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +40,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOMESPEC_MODELS", str(models))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("HOMESPEC_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(comparing, "cpu_features", lambda: CPU)
     return models
 
 
@@ -74,6 +77,7 @@ def version(
         "drafting_bytes": (gigabytes << 30) + (1 << 29),
         "fits": True,
         "drafting_fits": True,
+        "prompt_speed": 50.0,
         "plain_speed": plain,
         "drafting_speeds": {"code": drafting, "chat": drafting},
         "seen": ("code", "chat"),
@@ -178,6 +182,7 @@ def test_a_measured_version_gives_its_speed_and_the_others_a_guess_by_size(tiny_
     found = {one.quantization: one for one in compare_files(tiny_target)}
     assert found["F32"].plain_speed == pytest.approx(10.0)
     assert found["F32"].is_measured
+    assert [found[name].prompt_speed for name in ("F32", "F16")] == [10.0, None]
     assert found["F32"].command is None
     half, byte = found["F16"], found["Q8_0"]
     assert half.command == f"homespec models quantize {tiny_target} F16"
@@ -220,7 +225,7 @@ def test_what_earlier_replies_yielded_counts_however_their_tokens_were_chosen(ti
     assert found.drafting_speeds == {"code": pytest.approx(10.0), "chat": pytest.approx(10.0)}
     output = plan(str(tiny_target), "--compare", "--memory", "4GiB")
     assert "~10.0" in output
-    assert "once the prompt has been read" in output.replace("\n", " ")
+    assert "once it has been read" in output.replace("\n", " ")
 
 
 @pytest.mark.parametrize(("draft_seconds", "pays"), [(0.01, True), (0.1, False)])
@@ -245,6 +250,7 @@ def test_what_does_not_fit_has_a_price_but_no_speed(tiny_target: Path) -> None:
     calibrate(tiny_target, 0.1)
     versions = compare_files(tiny_target, memory_bytes=300 << 20)
     assert not any(found.fits or found.plain_speed or found.drafting_speeds for found in versions)
+    assert not any(found.prompt_speed for found in versions)
     assert all(found.plain_bytes for found in versions)
     output = plan(str(tiny_target), "--compare", "--memory", "300MiB")
     assert "* has no room" in output
@@ -270,6 +276,23 @@ def test_what_is_made_of_a_lossy_file_is_larger(tiny_target: Path, own_home: Pat
     shutil.move(made.path, own_home / "moved.gguf")
     versions = compare_files(own_home / "moved.gguf")
     assert {found.name: found.lossy_source for found in versions} == {"moved": None, "F16": "Q8_0"}
+
+
+def test_bf16_may_be_made_where_the_cpu_is_fast_at_it(
+    tiny_target: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = make_quantized(str(tiny_target), "F16", own_home / "half.gguf").path
+    byte = make_quantized(str(tiny_target), "Q8_0", own_home / "byte.gguf").path
+    shutil.move(byte, own_home / "alone.gguf")
+    for path in (half, own_home / "alone.gguf"):
+        assert "BF16" not in {found.name for found in compare_files(path)}
+        with monkeypatch.context() as patched:
+            patched.setattr(comparing, "cpu_features", lambda: CPU | {"avx512_bf16"})
+            found = next(one for one in compare_files(path) if one.name == "BF16")
+            assert found.command == f"homespec models quantize {path} BF16"
+    made = make_quantized(str(half), "BF16", own_home / "brain.gguf").path
+    monkeypatch.setattr(comparing, "cpu_features", lambda: CPU | {"avx512_bf16"})
+    assert [found.is_present for found in compare_files(made) if found.quantization == "BF16"] == [True]
 
 
 def test_entries_that_lead_in_a_circle(tiny_target: Path, own_home: Path) -> None:
