@@ -5,16 +5,21 @@ the fewer are left, so what a candidate cost in an earlier round is taken for th
 only candidates that could still be the best by that are measured anew (lazy greedy search: Minoux,
 Accelerated greedy algorithms, 1978); for six of SmolLM2's thirty layers that was 90 measurements instead of
 166. Where the assumption fails the choice may be second best.
+
+The first round begins with layers spread over the depth. When time is up before each was dropped once, the
+others are taken to be missed like their neighbours, and those at either end most of all.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+
+import numpy as np
 
 from homespec.reduce.layers import evenly_spaced
 from homespec.runtime.atomic import write_atomically
@@ -68,8 +73,8 @@ def greedy_search(
         num_layers: of the model.
         num_kept: how many may stay.
         evaluate: measures a model of some layers; the same layers must give the same score.
-        budget_seconds: no measurement is begun that would probably end later; three are made in any case:
-            of evenly spaced layers, of one layer less, and of what is returned.
+        budget_seconds: no measurement is begun that would probably end later; two are made in any case: of
+            evenly spaced layers, and of what is returned.
         state: a file that remembers measurements, so that a search that was stopped goes on where it was, and
             one for fewer layers begins with what is known.
         identity: of everything that the scores depend on; a state of another identity is not used.
@@ -94,8 +99,8 @@ def greedy_search(
             path.append((current, score))
     except _OutOfTimeError:
         finished = False
-        by_bound = sorted(current, key=lambda layer: bounds.get(layer, -math.inf))
-        current = tuple(sorted(by_bound[:num_kept]))
+        current = _missed_most(current, bounds, num_layers)[:num_kept] if bounds else spaced
+        current = tuple(sorted(current))
     score = scores.of(current, in_any_case=True) if current != tuple(range(num_layers)) else 1.0
     if spaced_score > score:
         current, score = spaced, spaced_score
@@ -105,7 +110,8 @@ def greedy_search(
 def _best_of_round(current: Layers, bounds: dict[int, float], scores: _Scores) -> tuple[Layers, float]:
     """Drops one layer; updates the bounds."""
     best_layer, best_score = -1, -math.inf
-    for layer in sorted(current, key=lambda layer: -bounds.get(layer, math.inf)):
+    # Those of which nothing is known come first.
+    for layer in sorted(_spread(current), key=lambda layer: -bounds.get(layer, math.inf)):
         if bounds.get(layer, math.inf) <= best_score:
             break
         bounds[layer] = scores.of(_without(current, layer))
@@ -113,6 +119,24 @@ def _best_of_round(current: Layers, bounds: dict[int, float], scores: _Scores) -
             best_layer, best_score = layer, bounds[layer]
     del bounds[best_layer]
     return _without(current, best_layer), best_score
+
+
+def _spread(layers: Layers) -> list[int]:
+    """The same, so ordered that every beginning is spread over the depth."""
+    found: dict[int, None] = {}
+    step = len(layers)
+    while step > 1:
+        step = (step + 1) // 2
+        found |= dict.fromkeys(layers[step // 2 :: step])
+    return list(found | dict.fromkeys(layers))
+
+
+def _missed_most(layers: Layers, bounds: Mapping[int, float], num_layers: int) -> Layers:
+    """The same, first those without which least is left, as measured of them or of their neighbours."""
+    measured = sorted(bounds)
+    places = [-1, *measured, num_layers]
+    left = [0.0, *(bounds[layer] for layer in measured), 0.0]
+    return tuple(sorted(layers, key=lambda layer: float(np.interp(layer, places, left))))
 
 
 def _without(layers: Layers, dropped: int) -> Layers:

@@ -184,6 +184,20 @@ def test_a_search_out_of_time_still_answers(budget_seconds: float) -> None:
         assert result.kept == (0, 3, 5, 7)
 
 
+@pytest.mark.parametrize("num_measured", range(6, 30, 4))
+def test_out_of_time_the_layers_at_the_ends_are_kept_and_the_least_missed_neighbours_go(
+    num_measured: int,
+) -> None:
+    """As in most models: the first layers are indispensable, and some stretch behind the middle is not."""
+    weights = [0.5, 0.4, *(0.002 * abs(layer - 20) + 0.01 for layer in range(2, 29)), 0.3]
+    made = Made(weights)
+    result = greedy_search(30, 22, made, budget_seconds=1.0 + num_measured, clock=made.clock)
+    assert not result.finished
+    dropped = set(range(30)) - set(result.kept)
+    assert dropped <= set(range(12, 29))
+    assert result.score > result.spaced_score
+
+
 def test_keeping_every_layer_needs_no_search() -> None:
     made = Made(WEIGHTS)
     result = greedy_search(8, 8, made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 from homespec.calibration.costs import DrafterCosts
@@ -32,8 +33,10 @@ TYPES = ("Q4_0", "IQ4_NL", "Q4_1", "Q8_0")
 _VOCABULARIES = (65_536, 49_152, 32_768, 24_576, 16_384, 8_192)
 _FIRST_TOKENS = 32_768
 _LAYER_SHARES = (7 / 8, 3 / 4, 1 / 2)
-# The search for layers may take this part of the time.
+# The search for layers may take this part of the time, and reads about so many tokens for each model that it
+# tries: some five replies, enough to see which layer is missed, at a few seconds a model.
 _LAYERS_SHARE = 0.4
+_LAYERS_TEXT_TOKENS = 800
 # Formats that cost so much more than the fastest are not looked into: they propose nearly the same.
 _MUCH_SLOWER = 1.1
 
@@ -194,10 +197,14 @@ class _Trials:
     def best_layers(self, num_layers: int) -> tuple[int, ...]:
         """The layers whose loss is missed least, as far as there is time to look."""
         self._tell("looking for the layers that are missed least")
-        counted = (passage for passage in self.survey.bench.passages if passage.counted)
+        counted = [passage for passage in self.survey.bench.passages if passage.counted]
+        sizes = accumulate((len(passage.tokens) for passage in counted), initial=0)
+        small = [
+            passage for passage, before in zip(counted, sizes, strict=False) if before < _LAYERS_TEXT_TOKENS
+        ]
         trial = LayerTrial(
             self.shop.original,
-            [_sample(passage) for passage in counted],
+            [_sample(passage) for passage in small],
             self.shop.directory / "layers.tmp",
             num_threads=choose_threads().num_threads,
             abort=self.job.abort,
