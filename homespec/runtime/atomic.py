@@ -32,11 +32,8 @@ def replaced(path: Path, mode: int = 0o666) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_remains(path.parent)
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_PART}")
-    # Locked as long as this process lives and writes it.
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    part, handle = _new_part(path, mode)
     try:
-        _lock(handle)
         yield part
         sync(part)
         part.replace(path)
@@ -47,22 +44,33 @@ def replaced(path: Path, mode: int = 0o666) -> Iterator[Path]:
             part.unlink()
 
 
+def _new_part(path: Path, mode: int) -> tuple[Path, int]:
+    """A new file beside a file, and a handle that keeps it locked as long as this process lives."""
+    while True:
+        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_PART}")
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        _lock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return part, handle
+        os.close(handle)  # Somebody took it for remains before it was locked.
+
+
 def _remove_remains(directory: Path) -> None:
     """Removes what nobody writes any more."""
     for part in directory.glob(f".*{_PART}"):
         with contextlib.suppress(OSError):
             handle = os.open(part, os.O_WRONLY)
             try:
-                if _lock(handle):
+                if _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
                     part.unlink()
             finally:
                 os.close(handle)
 
 
-def _lock(handle: int) -> bool:
-    """False where another process has the lock, or the file system knows none."""
+def _lock(handle: int, operation: int) -> bool:
+    """False where another has the lock, or the file system knows none."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, operation)
     except OSError:
         return False
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 import subprocess
@@ -66,7 +67,7 @@ def test_writers_at_the_same_time_do_not_meet(tmp_path: Path) -> None:
         for part in parts:
             part.write_text(part.name)
     assert path.read_text() == parts[0].name  # the last to be finished
-    texts = [str(number) * 10_000 for number in range(8)]
+    texts = [str(number) * 10_000 for number in range(60)]
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda text: write_atomically(path, text), texts))
     assert path.read_text() in texts
@@ -82,6 +83,24 @@ with replaced(Path(sys.argv[1])) as part:
     print(part.name, flush=True)
     time.sleep(60)
 """
+
+
+def test_a_file_that_is_taken_for_remains_before_it_is_locked_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_flock, removed = fcntl.flock, list[Path]()
+
+    def flock(handle: int, operation: int) -> None:
+        if not removed:
+            removed.extend(tmp_path.glob(".*.part"))
+            removed[0].unlink()
+        real_flock(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    write_atomically(tmp_path / "state", "text")
+    assert removed
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o600
 
 
 def test_what_a_killed_process_left_goes_with_the_next_write_and_not_before_it_is_dead(
