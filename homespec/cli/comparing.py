@@ -86,7 +86,7 @@ def _row(version: Version, kinds: Sequence[str]) -> tuple[str, ...]:
         f"{version.bits_per_weight:.1f}",
         _memory(version.plain_bytes, fits=version.fits),
         _memory(drafting_bytes, fits=version.drafting_fits) if drafting_bytes else "-",
-        f"{version.prompt_speed:.0f}" if version.prompt_speed else "?" if version.fits else "-",
+        _speed(version.prompt_speed, fits=version.fits, is_guess=False),
         _speed(version.plain_speed, fits=version.fits, is_guess=not version.is_measured),
         *(
             _speed(speeds.get(kind), fits=version.drafting_fits, is_guess=kind not in version.seen)

@@ -7,8 +7,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 from homespec.catalog.entries import ModelEntry, load_catalog
 from homespec.catalog.facts import ModelFacts
@@ -42,10 +40,6 @@ _MAKES_BF16_FAST = "avx512_bf16"
 _AS_FAST = 0.97
 # What drafts yield depends on the text (`router.Kind`).
 KINDS = ("code", "chat")
-# Of a `Version`.
-_UNKNOWN_SPEEDS: Mapping[str, Any] = MappingProxyType(
-    {"prompt_speed": None, "plain_speed": None, "drafting_speeds": {}, "seen": ()}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +123,7 @@ def compare(settings: EngineSettings, others: Sequence[str]) -> Comparison:
     versions += _makeable(preparations, versions)
     measured = [version for version in versions if version.is_measured]
     guessed = (_with_guess(version, measured) for version in versions)
-    shown = (version if version.fits else replace(version, **_UNKNOWN_SPEEDS) for version in guessed)
+    shown = (version if version.fits else _without_speeds(version) for version in guessed)
     ordered = sorted(shown, key=lambda version: version.plain_bytes)
     return Comparison(ordered, preparations[0].plan.headroom_bytes)
 
@@ -325,7 +319,7 @@ def _makeable(preparations: Sequence[Preparation], present: Sequence[Version]) -
         plain_bytes = version.plain_bytes + more_bytes
         drafting_bytes = drafting.price.needed_bytes + more_bytes if drafting else None
         yield replace(
-            version,
+            _without_speeds(version),
             name=name,
             quantization=name,
             bits_per_weight=version.bits_per_weight * (1 + more_bytes / header.file_bytes),
@@ -334,11 +328,14 @@ def _makeable(preparations: Sequence[Preparation], present: Sequence[Version]) -
             drafting_bytes=drafting_bytes,
             fits=plain_bytes <= headroom_bytes,
             drafting_fits=drafting_bytes is not None and drafting_bytes <= headroom_bytes,
-            **_UNKNOWN_SPEEDS,
             is_measured=False,
             is_present=False,
             command=f"homespec models quantize {shlex.quote(preparation.settings.target)} {name}",
         )
+
+
+def _without_speeds(version: Version) -> Version:
+    return replace(version, prompt_speed=None, plain_speed=None, drafting_speeds={}, seen=())
 
 
 def _is_faithful(version: Version) -> bool:

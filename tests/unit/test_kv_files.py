@@ -42,6 +42,13 @@ def test_a_sealed_file_is_as_it_was_written(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_what_a_killed_process_left_of_one_conversation_goes_with_the_next_write(tmp_path: Path) -> None:
+    remains = tmp_path / ".s1.target.kv.0123abcd.part"
+    remains.write_bytes(b"half")
+    path = sealed(tmp_path / "s2.target.kv")
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize("owner", [{"model": "m"}, {**OWNER, "build": "c"}, {**OWNER, "more": "x"}, {}])
 def test_a_foreign_file_is_refused_by_name(owner: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(ForeignCacheError, match=r"another (build|more|build and another model);"):
